@@ -1,0 +1,116 @@
+#include "common/base/queue.h"
+#include "common/base/mem.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    void **ring;
+    size_t head, count, cap, limit;
+    bool waiting;
+};
+
+struct queue *queue_new(size_t limit)
+{
+    struct queue *q = mem_alloc(sizeof *q);
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->filled, &attr);
+    pthread_condattr_destroy(&attr);
+    q->limit = limit;
+    q->cap = 64;
+    q->ring = mem_array(q->cap, sizeof *q->ring);
+    return q;
+}
+
+void queue_free(struct queue *q)
+{
+    if (!q)
+        return;
+    pthread_mutex_destroy(&q->lock);
+    pthread_cond_destroy(&q->filled);
+    free(q->ring);
+    free(q);
+}
+
+static void grow(struct queue *q)
+{
+    void **ring = mem_array(q->cap * 2, sizeof *ring);
+    for (size_t i = 0; i < q->count; i++)
+        ring[i] = q->ring[(q->head + i) % q->cap];
+    free(q->ring);
+    q->ring = ring;
+    q->head = 0;
+    q->cap *= 2;
+}
+
+static bool push(struct queue *q, void *item, bool always)
+{
+    pthread_mutex_lock(&q->lock);
+    bool fits = always || q->count < q->limit;
+    if (fits) {
+        if (q->count == q->cap)
+            grow(q);
+        q->ring[(q->head + q->count++) % q->cap] = item;
+        if (q->waiting)
+            pthread_cond_signal(&q->filled);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return fits;
+}
+
+bool queue_push(struct queue *q, void *item)
+{
+    return push(q, item, false);
+}
+
+void queue_push_always(struct queue *q, void *item)
+{
+    push(q, item, true);
+}
+
+static struct timespec after_ms(int64_t ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    int64_t ns = t.tv_nsec + (ms % 1000) * 1000000;
+    t.tv_sec += ms / 1000 + ns / 1000000000;
+    t.tv_nsec = ns % 1000000000;
+    return t;
+}
+
+void *queue_pop(struct queue *q, int64_t wait_ms)
+{
+    struct timespec until = {0};
+    if (wait_ms > 0)
+        until = after_ms(wait_ms);
+    pthread_mutex_lock(&q->lock);
+    q->waiting = true;
+    while (q->count == 0 && wait_ms != 0) {
+        if (wait_ms < 0)
+            pthread_cond_wait(&q->filled, &q->lock);
+        else if (pthread_cond_timedwait(&q->filled, &q->lock, &until) != 0)
+            break;
+    }
+    q->waiting = false;
+    void *item = NULL;
+    if (q->count) {
+        item = q->ring[q->head];
+        q->head = (q->head + 1) % q->cap;
+        q->count--;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return item;
+}
+
+size_t queue_length(struct queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    size_t n = q->count;
+    pthread_mutex_unlock(&q->lock);
+    return n;
+}
