@@ -1,0 +1,85 @@
+/* A gRPC server: methods are rows of a table, calls are opaque, no gRPC type is seen.
+ *
+ * A handler runs on one of the server's threads and must not block. It is given the whole request;
+ * after it exactly one of rpc_reply and rpc_fail (unary) or rpc_stream_end (stream) must follow,
+ * once, from any thread; it may be called from within the handler. Until then the call is valid,
+ * after that it is not. */
+#pragma once
+#include "common/io/rpc_types.h"
+
+struct rpc_server;
+struct rpc_call;
+
+enum rpc_kind { RPC_UNARY, RPC_SERVER_STREAM };
+
+struct rpc_method {
+    const char *path; /* "/baton.v1.KvService/Get" */
+    enum rpc_kind kind;
+    void (*handle)(struct rpc_call *call, void *ctx);
+    void *ctx;
+};
+
+/* Zeros mean the defaults. The table and its strings are borrowed until rpc_server_free. */
+struct rpc_server_config {
+    const char *listen; /* host:port; port 0: any free one */
+    const struct rpc_method *methods;
+    size_t method_count;
+    int threads;              /* each with its own queue; 0: 2 */
+    size_t max_message_bytes; /* of a request; larger: RESOURCE_EXHAUSTED; 0: 4 MiB */
+    size_t max_stream_bytes;  /* queued on one stream; past it rpc_stream_send refuses; 0: 4 MiB */
+    int max_streams;          /* HTTP/2 streams open on one connection; 0: 10000 */
+};
+
+/* Listens and serves before it returns. IN_USE names the address that is taken. */
+struct err rpc_server_start(struct rpc_server **out, const struct rpc_server_config *cfg);
+int rpc_server_port(const struct rpc_server *s);
+/* From now on new calls are refused with DRAINING; waits until the unary calls in flight are
+ * answered, ends the streams with DRAINING, and closes the connections; all within timeout_ms,
+ * after which what is left is cancelled. Not from a handler. */
+void rpc_server_drain(struct rpc_server *s, int64_t timeout_ms);
+/* Drains without patience if that was not done, and waits until the owner has answered every call.
+ */
+void rpc_server_free(struct rpc_server *s);
+
+/* --- what a call says; valid until it is answered, any thread --- */
+struct bytes rpc_call_body(const struct rpc_call *call);
+const char *rpc_call_path(const struct rpc_call *call);
+struct bytes rpc_call_metadata(const struct rpc_call *call,
+                               const char *key); /* first value; data NULL: none */
+int64_t rpc_call_deadline_ms(
+    const struct rpc_call *call); /* on the scale of clock_boot_ms; INT64_MAX: none */
+const char *rpc_call_peer(struct rpc_call *call); /* "ipv4:127.0.0.1:4711"; one thread at a time */
+/* A pointer of the owner's. */
+void *rpc_call_user(const struct rpc_call *call);
+void rpc_call_set_user(struct rpc_call *call, void *user);
+
+/* --- answers; they copy what they are given --- */
+/* Initial metadata, message and status OK in one batch. */
+void rpc_reply(struct rpc_call *call, struct bytes message, const struct rpc_metadata *initial,
+               size_t n);
+/* The status of e and the trailers of docs/api.md as one Trailers-Only answer. hints may be NULL.
+ */
+void rpc_fail(struct rpc_call *call, const struct err *e, const struct rpc_hints *hints);
+
+/* --- streams --- */
+/* GONE: the reader went away, or the server drains: nothing sent from now on arrives; comes at most
+ * once; rpc_stream_end is still due. WRITABLE: everything that was sent is with the transport:
+ * comes after each time the queue ran empty. On a server thread, never two at a time for one call;
+ * must not block. */
+enum rpc_stream_event { RPC_STREAM_GONE, RPC_STREAM_WRITABLE };
+typedef void rpc_stream_fn(struct rpc_call *call, enum rpc_stream_event event, void *user);
+/* Once, from the handler, before anything else that is said on the stream. GONE may come at once.
+ * Metadata as of rpc_reply goes out immediately, so that the reader knows it is being served.
+ * on_event may be NULL. */
+void rpc_stream_begin(struct rpc_call *call, rpc_stream_fn *on_event, void *user,
+                      const struct rpc_metadata *initial, size_t n);
+/* Queues one message. false: the queue holds max_stream_bytes, or the reader is gone; nothing was
+ * queued. */
+bool rpc_stream_send(struct rpc_call *call, struct bytes message);
+/* Messages queued or being written. 0: what is sent now goes out at once, so a sender of states
+ * that waits for 0 (or for WRITABLE) always sends the newest. */
+size_t rpc_stream_pending(const struct rpc_call *call);
+/* After what is queued: status OK (e NULL or OK) or that of e with its trailers. Without
+ * rpc_stream_begin before it, Trailers-Only. When it returns no event runs or will run, unless it
+ * was called from one; do not hold a lock that on_event takes. */
+void rpc_stream_end(struct rpc_call *call, const struct err *e, const struct rpc_hints *hints);
