@@ -6,10 +6,11 @@
 
 struct queue {
     pthread_mutex_t lock;
-    pthread_cond_t filled;
+    pthread_cond_t filled, emptied;
     void **ring;
     size_t head, count, cap, limit;
     bool waiting;
+    size_t pushers_waiting;
 };
 
 struct queue *queue_new(size_t limit)
@@ -20,6 +21,7 @@ struct queue *queue_new(size_t limit)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&q->filled, &attr);
+    pthread_cond_init(&q->emptied, &attr);
     pthread_condattr_destroy(&attr);
     q->limit = limit;
     q->cap = 64;
@@ -33,6 +35,7 @@ void queue_free(struct queue *q)
         return;
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->filled);
+    pthread_cond_destroy(&q->emptied);
     free(q->ring);
     free(q);
 }
@@ -48,31 +51,6 @@ static void grow(struct queue *q)
     q->cap *= 2;
 }
 
-static bool push(struct queue *q, void *item, bool always)
-{
-    pthread_mutex_lock(&q->lock);
-    bool fits = always || q->count < q->limit;
-    if (fits) {
-        if (q->count == q->cap)
-            grow(q);
-        q->ring[(q->head + q->count++) % q->cap] = item;
-        if (q->waiting)
-            pthread_cond_signal(&q->filled);
-    }
-    pthread_mutex_unlock(&q->lock);
-    return fits;
-}
-
-bool queue_push(struct queue *q, void *item)
-{
-    return push(q, item, false);
-}
-
-void queue_push_always(struct queue *q, void *item)
-{
-    push(q, item, true);
-}
-
 static struct timespec after_ms(int64_t ms)
 {
     struct timespec t;
@@ -81,6 +59,48 @@ static struct timespec after_ms(int64_t ms)
     t.tv_sec += ms / 1000 + ns / 1000000000;
     t.tv_nsec = ns % 1000000000;
     return t;
+}
+
+static void append_locked(struct queue *q, void *item)
+{
+    if (q->count == q->cap)
+        grow(q);
+    q->ring[(q->head + q->count++) % q->cap] = item;
+    if (q->waiting)
+        pthread_cond_signal(&q->filled);
+}
+
+bool queue_push_wait(struct queue *q, void *item, int64_t wait_ms)
+{
+    struct timespec until = after_ms(wait_ms);
+    pthread_mutex_lock(&q->lock);
+    q->pushers_waiting++;
+    while (wait_ms > 0 && q->count >= q->limit)
+        if (pthread_cond_timedwait(&q->emptied, &q->lock, &until) != 0)
+            break;
+    q->pushers_waiting--;
+    bool fits = q->count < q->limit;
+    if (fits)
+        append_locked(q, item);
+    pthread_mutex_unlock(&q->lock);
+    return fits;
+}
+
+bool queue_push(struct queue *q, void *item)
+{
+    pthread_mutex_lock(&q->lock);
+    bool fits = q->count < q->limit;
+    if (fits)
+        append_locked(q, item);
+    pthread_mutex_unlock(&q->lock);
+    return fits;
+}
+
+void queue_push_always(struct queue *q, void *item)
+{
+    pthread_mutex_lock(&q->lock);
+    append_locked(q, item);
+    pthread_mutex_unlock(&q->lock);
 }
 
 void *queue_pop(struct queue *q, int64_t wait_ms)
@@ -102,6 +122,8 @@ void *queue_pop(struct queue *q, int64_t wait_ms)
         item = q->ring[q->head];
         q->head = (q->head + 1) % q->cap;
         q->count--;
+        if (q->pushers_waiting)
+            pthread_cond_signal(&q->emptied);
     }
     pthread_mutex_unlock(&q->lock);
     return item;

@@ -1,0 +1,32 @@
+/* Follows etcd: one request with two watches, `state/` for the replica and `live/` for the live table.
+ * Lists what is live anew at each connect, lists the whole state where the watch cannot go on, changes the
+ * endpoint when the watch falls silent. */
+#pragma once
+#include "common/base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct follow;
+struct board;
+struct live;
+struct replica;
+struct candidate;
+
+struct follow_config {
+    const char *etcd;   /* endpoints */
+    const char *prefix; /* "/baton/<cluster>/" */
+    int64_t ttl_ms;
+    struct board *board;
+    struct live *live;
+    struct replica *replica;
+    struct candidate *candidate; /* told of each commit record as soon as it arrives */
+};
+
+struct err follow_start(struct follow **out, const struct follow_config *cfg);
+void follow_stop(struct follow *f);
+
+/* Reopens the state watch at the replica's applied revision + 1, or with `reload` lists the state anew.
+ * What the present watch still brings carries an older generation than the one returned. Any thread. */
+uint64_t follow_reopen(struct follow *f, bool reload, const char *why);
+/* Whether the watch is open and was heard of lately. */
+bool follow_healthy(struct follow *f);
