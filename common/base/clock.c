@@ -1,5 +1,4 @@
 #include "common/base/clock.h"
-#include <time.h>
 
 static int64_t read_ns(clockid_t id)
 {
@@ -21,4 +20,10 @@ int64_t clock_mono_us(void)
 int64_t clock_unix_ms(void)
 {
     return read_ns(CLOCK_REALTIME) / 1000000;
+}
+
+struct timespec clock_mono_after(int64_t ms)
+{
+    int64_t ns = read_ns(CLOCK_MONOTONIC) + ms * 1000000;
+    return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 }

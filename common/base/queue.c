@@ -1,8 +1,8 @@
 #include "common/base/queue.h"
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct queue {
     pthread_mutex_t lock;
@@ -51,16 +51,6 @@ static void grow(struct queue *q)
     q->cap *= 2;
 }
 
-static struct timespec after_ms(int64_t ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (ms % 1000) * 1000000;
-    t.tv_sec += ms / 1000 + ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    return t;
-}
-
 static void append_locked(struct queue *q, void *item)
 {
     if (q->count == q->cap)
@@ -72,7 +62,7 @@ static void append_locked(struct queue *q, void *item)
 
 bool queue_push_wait(struct queue *q, void *item, int64_t wait_ms)
 {
-    struct timespec until = after_ms(wait_ms);
+    struct timespec until = clock_mono_after(wait_ms);
     pthread_mutex_lock(&q->lock);
     q->pushers_waiting++;
     while (wait_ms > 0 && q->count >= q->limit)
@@ -107,7 +97,7 @@ void *queue_pop(struct queue *q, int64_t wait_ms)
 {
     struct timespec until = {0};
     if (wait_ms > 0)
-        until = after_ms(wait_ms);
+        until = clock_mono_after(wait_ms);
     pthread_mutex_lock(&q->lock);
     q->waiting = true;
     while (q->count == 0 && wait_ms != 0) {

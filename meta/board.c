@@ -1,0 +1,317 @@
+#include "meta/board.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "meta/core/read_gate.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAITING_MAX = 20000 };
+
+struct waiter {
+    void (*wake)(void *arg);
+    void *arg;
+};
+
+/* What the commit record says of whoever leads. */
+struct seen {
+    uint64_t epoch; /* 0: nothing seen */
+    char id[ID_MAX + 1], nonce[NONCE_DIGITS + 1], addr[300];
+    int64_t ttl_ms, seen_ms;
+    bool released;
+};
+
+struct board {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t changes;
+    char member_id[ID_MAX + 1], addr[300], cluster_id[40];
+    enum role role;
+    uint64_t epoch; /* of the own leadership */
+    bool draining;
+    struct read_gate gate;
+    int64_t applied;
+    struct seen seen;
+    struct waiter *waiting;
+    size_t waiting_count, waiting_cap;
+    _Atomic bool dying; /* set by a fatal signal */
+};
+
+struct board *board_new(const char *member_id, const char *addr)
+{
+    struct board *b = mem_alloc(sizeof *b);
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    snprintf(b->member_id, sizeof b->member_id, "%s", member_id);
+    snprintf(b->addr, sizeof b->addr, "%s", addr);
+    return b;
+}
+
+void board_free(struct board *b)
+{
+    if (!b)
+        return;
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->changed);
+    free(b->waiting);
+    free(b);
+}
+
+static void changed(struct board *b)
+{
+    b->changes++;
+    pthread_cond_broadcast(&b->changed);
+}
+
+/* Takes the waiting readers out under the lock; they are woken without it. */
+static struct waiter *take_waiting(struct board *b, size_t *count)
+{
+    struct waiter *all = b->waiting;
+    *count = b->waiting_count;
+    b->waiting = NULL;
+    b->waiting_count = b->waiting_cap = 0;
+    return all;
+}
+
+static void wake_all(struct waiter *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        all[i].wake(all[i].arg);
+    free(all);
+}
+
+/* ---- written by the election ---- */
+
+void board_set_role(struct board *b, enum role role, uint64_t epoch)
+{
+    size_t count = 0;
+    struct waiter *woken = NULL;
+    pthread_mutex_lock(&b->lock);
+    b->role = role;
+    b->epoch = epoch;
+    if (role != ROLE_LEADER)
+        woken = take_waiting(b, &count);
+    changed(b);
+    pthread_mutex_unlock(&b->lock);
+    wake_all(woken, count);
+}
+
+void board_set_draining(struct board *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->draining = true;
+    changed(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void board_close_gate(struct board *b, uint64_t epoch)
+{
+    pthread_mutex_lock(&b->lock);
+    read_gate_close(&b->gate, epoch);
+    changed(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void board_close_gate_now(struct board *b)
+{
+    atomic_store(&b->dying, true);
+}
+
+/* ---- written by the replica and the follower of etcd ---- */
+
+void board_set_cluster(struct board *b, const char *cluster_id)
+{
+    pthread_mutex_lock(&b->lock);
+    snprintf(b->cluster_id, sizeof b->cluster_id, "%s", cluster_id);
+    changed(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void board_set_applied(struct board *b, int64_t revision)
+{
+    pthread_mutex_lock(&b->lock);
+    b->applied = revision;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void board_open_gate(struct board *b, uint64_t epoch)
+{
+    pthread_mutex_lock(&b->lock);
+    read_gate_open(&b->gate, epoch);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void board_extend_gate(struct board *b, uint64_t epoch, int64_t deadline_ms)
+{
+    size_t count = 0;
+    struct waiter *woken = NULL;
+    pthread_mutex_lock(&b->lock);
+    read_gate_extend(&b->gate, epoch, deadline_ms);
+    if (read_gate_epoch(&b->gate, clock_boot_ms()))
+        woken = take_waiting(b, &count);
+    pthread_mutex_unlock(&b->lock);
+    wake_all(woken, count);
+}
+
+void board_see_leader(struct board *b, const struct record *record, const char *addr,
+                      int64_t seen_ms)
+{
+    pthread_mutex_lock(&b->lock);
+    struct seen *s = &b->seen;
+    if (record->epoch >= s->epoch) {
+        bool is_new = record->epoch > s->epoch || strcmp(record->nonce, s->nonce) != 0;
+        /* the address may become known later than the record, or not at all */
+        bool news = is_new || (addr[0] && strcmp(addr, s->addr) != 0);
+        if (is_new)
+            *s = (struct seen){.epoch = record->epoch};
+        snprintf(s->id, sizeof s->id, "%s", record->leader);
+        snprintf(s->nonce, sizeof s->nonce, "%s", record->nonce);
+        if (addr[0])
+            snprintf(s->addr, sizeof s->addr, "%s", addr);
+        s->ttl_ms = record->ttl_ms;
+        s->seen_ms = seen_ms;
+        if (news)
+            changed(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+void board_see_released(struct board *b, uint64_t epoch, const char *nonce)
+{
+    pthread_mutex_lock(&b->lock);
+    if (b->seen.epoch == epoch && strcmp(b->seen.nonce, nonce) == 0 && !b->seen.released) {
+        b->seen.released = true;
+        changed(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- read by all ---- */
+
+static uint64_t read_epoch(struct board *b, int64_t now_ms)
+{
+    if (b->role != ROLE_LEADER || atomic_load(&b->dying))
+        return 0;
+    return read_gate_epoch(&b->gate, now_ms);
+}
+
+uint64_t board_read_epoch(struct board *b)
+{
+    pthread_mutex_lock(&b->lock);
+    uint64_t epoch = read_epoch(b, clock_boot_ms());
+    pthread_mutex_unlock(&b->lock);
+    return epoch;
+}
+
+bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&b->lock);
+    bool waits = b->role == ROLE_LEADER && b->waiting_count < WAITING_MAX;
+    if (waits) {
+        if (b->waiting_count == b->waiting_cap) {
+            b->waiting_cap = b->waiting_cap ? b->waiting_cap * 2 : 64;
+            b->waiting = mem_resize(b->waiting, b->waiting_cap * sizeof *b->waiting);
+        }
+        b->waiting[b->waiting_count++] = (struct waiter){.wake = wake, .arg = arg};
+    }
+    pthread_mutex_unlock(&b->lock);
+    return waits;
+}
+
+/* The leader this member may name: itself while its gate is open, another one while its last sign of life
+ * is younger than its TTL and nobody has released it. */
+static bool known_leader(struct board *b, int64_t now_ms)
+{
+    if (b->role == ROLE_LEADER)
+        return read_epoch(b, now_ms) != 0;
+    const struct seen *s = &b->seen;
+    return s->epoch && !s->released && s->addr[0] && strcmp(s->id, b->member_id) != 0 &&
+           now_ms - s->seen_ms < s->ttl_ms;
+}
+
+static void fill_leader(struct board *b, struct board_leader *out)
+{
+    int64_t now_ms = clock_boot_ms();
+    bool self = b->role == ROLE_LEADER;
+    *out = (struct board_leader){
+        .known = known_leader(b, now_ms),
+        .epoch = self && b->epoch > b->seen.epoch ? b->epoch : b->seen.epoch,
+        .revision = b->applied,
+        .age_ms = self || !b->seen.epoch ? 0 : now_ms - b->seen.seen_ms,
+    };
+    snprintf(out->cluster_id, sizeof out->cluster_id, "%s", b->cluster_id);
+    if (out->known) {
+        snprintf(out->id, sizeof out->id, "%s", self ? b->member_id : b->seen.id);
+        snprintf(out->addr, sizeof out->addr, "%s", self ? b->addr : b->seen.addr);
+    }
+}
+
+void board_leader(struct board *b, struct board_leader *out)
+{
+    pthread_mutex_lock(&b->lock);
+    fill_leader(b, out);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static struct err why_not(struct board *b, const struct board_leader *leader)
+{
+    if (b->draining)
+        return err_make(ERR_DRAINING, "member %s is shutting down: ask another member", b->member_id);
+    switch (b->role) {
+    case ROLE_LEADER:
+        return OK_ERR;
+    case ROLE_ACTIVATING:
+        return err_make(ERR_ACTIVATING, "member %s is taking over: try again", b->member_id);
+    case ROLE_FOLLOWER:
+    case ROLE_CANDIDATE:
+    case ROLE_STEPPING_DOWN:
+        break;
+    }
+    if (!leader->known)
+        return err_make(ERR_NO_LEADER, "no leader is known to member %s: try again", b->member_id);
+    return err_make(ERR_NOT_LEADER, "member %s does not lead: ask %s at %s, or go through the proxy",
+                    b->member_id, leader->id, leader->addr);
+}
+
+void board_refusal(struct board *b, struct board_refusal *out)
+{
+    struct board_leader leader;
+    pthread_mutex_lock(&b->lock);
+    fill_leader(b, &leader);
+    *out = (struct board_refusal){.err = why_not(b, &leader), .epoch = leader.epoch};
+    pthread_mutex_unlock(&b->lock);
+    memcpy(out->leader_addr, leader.addr, sizeof out->leader_addr);
+    memcpy(out->cluster_id, leader.cluster_id, sizeof out->cluster_id);
+}
+
+void board_self(struct board *b, struct board_self *out)
+{
+    pthread_mutex_lock(&b->lock);
+    *out = (struct board_self){
+        .role = b->role,
+        .epoch = b->epoch,
+        .deadline_left_ms = read_gate_left_ms(&b->gate, clock_boot_ms()),
+        .applied = b->applied,
+        .draining = b->draining,
+    };
+    pthread_mutex_unlock(&b->lock);
+}
+
+uint64_t board_wait_change(struct board *b, uint64_t seen, int64_t wait_ms)
+{
+    struct timespec until = clock_mono_after(wait_ms);
+    pthread_mutex_lock(&b->lock);
+    while (b->changes == seen)
+        if (pthread_cond_timedwait(&b->changed, &b->lock, &until) != 0)
+            break;
+    uint64_t now = b->changes;
+    pthread_mutex_unlock(&b->lock);
+    return now;
+}

@@ -1,0 +1,438 @@
+#include "meta/follow.h"
+#include "common/base/backoff.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/queue.h"
+#include "common/base/rng.h"
+#include "common/base/thread.h"
+#include "common/io/etcd.h"
+#include "meta/board.h"
+#include "meta/candidate.h"
+#include "meta/core/keys.h"
+#include "meta/live.h"
+#include "meta/replica.h"
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WATCH_STATE = 1, WATCH_LIVE = 2 };
+enum { CALL_TIMEOUT_MS = 2000, PAGE_BYTES = 1 << 20, PAGE_KEYS_MAX = 4096, OPEN_TIMEOUT_MS = 3000 };
+
+struct follow {
+    struct follow_config cfg;
+    struct etcd_client *etcd;
+    pthread_t thread;
+    struct queue *wakes; /* something happened: look again; the items mean nothing */
+    struct rng rng;
+    int endpoint;
+    char cluster_id[40];
+
+    _Atomic uint64_t generation; /* of the watch that counts; grows by follow_reopen */
+    _Atomic bool stopping, reload, healthy;
+
+    /* of the open watch: written on the client's thread */
+    uint64_t watch_generation;
+    int64_t commit_revision; /* where `commit` stood when the watch was opened */
+    int64_t live_revision, state_revision; /* newest seen: what is not newer is dropped */
+    _Atomic bool ended, closed, compacted; /* ended: of no use; closed: no callback follows */
+    _Atomic int64_t heard_ms;
+    struct err end;
+};
+
+static int a_wake;
+
+static void wake(struct follow *f)
+{
+    queue_push_always(f->wakes, &a_wake);
+}
+
+/* ---- what the watch brings (on the etcd client's thread) ---- */
+
+static struct bytes commit_key(struct follow *f, char *room, size_t cap)
+{
+    snprintf(room, cap, "%sstate/commit", f->cfg.prefix);
+    return bytes_str(room);
+}
+
+/* The election hears of a commit record before the replica has worked off its queue: a waiting candidate
+ * counts from the moment of receipt. */
+static void tell_record(struct follow *f, const struct etcd_event *e, int64_t now_ms)
+{
+    char room[KEY_MAX];
+    if (!e->deleted && bytes_equal(e->kv.key, commit_key(f, room, sizeof room)))
+        candidate_see_record(f->cfg.candidate, e->kv.value, now_ms);
+}
+
+static void on_state_events(struct follow *f, const struct etcd_watch_line *line)
+{
+    int64_t now_ms = clock_boot_ms();
+    size_t i = 0;
+    while (i < line->event_count) {
+        int64_t revision = line->events[i].kv.mod_revision;
+        size_t end = i;
+        while (end < line->event_count && line->events[end].kv.mod_revision == revision)
+            tell_record(f, &line->events[end++], now_ms);
+        if (revision > f->state_revision) {
+            struct replica_events *e =
+                replica_events_new(&line->events[i], end - i, revision, now_ms);
+            e->generation = f->watch_generation;
+            f->state_revision = revision;
+            if (!replica_watch(f->cfg.replica, e))
+                replica_events_free(e);
+        }
+        i = end;
+    }
+}
+
+static void on_live_events(struct follow *f, const struct etcd_watch_line *line)
+{
+    int64_t newest = f->live_revision;
+    for (size_t i = 0; i < line->event_count; i++) {
+        int64_t revision = line->events[i].kv.mod_revision;
+        if (revision <= f->live_revision)
+            continue;
+        live_event(f->cfg.live, &line->events[i]);
+        newest = revision > newest ? revision : newest;
+    }
+    f->live_revision = newest;
+    live_tell(f->cfg.live);
+}
+
+static void on_line(void *arg, struct etcd_watch_line *line)
+{
+    struct follow *f = arg;
+    atomic_store(&f->heard_ms, clock_boot_ms());
+    if (line->canceled) {
+        if (line->compact_revision)
+            atomic_store(&f->compacted, true);
+        f->end = line->err;
+        atomic_store(&f->ended, true);
+        wake(f);
+    } else if (line->created && line->watch_id == WATCH_STATE) {
+        atomic_store(&f->healthy, true);
+        replica_opened(f->cfg.replica, f->watch_generation, f->commit_revision);
+    }
+    if (line->event_count && line->watch_id == WATCH_STATE)
+        on_state_events(f, line);
+    else if (line->event_count)
+        on_live_events(f, line);
+}
+
+static void on_end(void *arg, struct err why)
+{
+    struct follow *f = arg;
+    if (!atomic_load(&f->ended))
+        f->end = why;
+    atomic_store(&f->ended, true);
+    atomic_store(&f->closed, true);
+    wake(f);
+}
+
+/* ---- before the watch ---- */
+
+static struct err call(struct follow *f, const char *path, struct buf *body, struct etcd_reply *reply)
+{
+    return etcd_call_wait(f->etcd, path, buf_view(body), f->endpoint, CALL_TIMEOUT_MS, reply);
+}
+
+/* The id is written once and never again: whoever comes second reads the first one's. */
+static struct err ensure_cluster(struct follow *f, struct etcd_kv *found)
+{
+    char id[40], key[KEY_MAX];
+    if (found) {
+        if (!record_cluster_decode(found->value, id, sizeof id))
+            return err_make(ERR_CORRUPT, "%scluster in etcd is not readable", f->cfg.prefix);
+    } else {
+        struct buf value = {0}, body = {0};
+        struct etcd_reply reply = {0};
+        rng_hex(&f->rng, id, 32);
+        record_cluster_encode(id, &value);
+        snprintf(key, sizeof key, "%scluster", f->cfg.prefix);
+        struct etcd_compare absent = {
+            .target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = bytes_str(key)};
+        struct etcd_op put = {
+            .kind = ETCD_OP_PUT, .key = bytes_str(key), .value = buf_view(&value)};
+        etcd_encode_txn(&body, &(struct etcd_txn){.compares = &absent,
+                                                  .compare_count = 1,
+                                                  .success = &put,
+                                                  .success_count = 1});
+        struct err e = call(f, ETCD_PATH_TXN, &body, &reply);
+        etcd_reply_close(&reply);
+        buf_close(&body);
+        buf_close(&value);
+        /* whatever came of it, the next listing reads the id that stands */
+        return err_is(&e) ? e : err_make(ERR_LOST, "the cluster id was just written: reading again");
+    }
+    if (f->cluster_id[0] && strcmp(f->cluster_id, id) != 0)
+        log_error("the cluster id under %s changed from %s to %s", f->cfg.prefix, f->cluster_id, id);
+    snprintf(f->cluster_id, sizeof f->cluster_id, "%s", id);
+    board_set_cluster(f->cfg.board, id);
+    return OK_ERR;
+}
+
+/* One answer at one revision: everything live, where `commit` stands, the cluster id. */
+static struct err list_live(struct follow *f)
+{
+    char live[KEY_MAX], commit[KEY_MAX], cluster[KEY_MAX];
+    struct buf live_end = {0}, body = {0};
+    struct etcd_reply reply = {0};
+    struct etcd_txn_result result = {0};
+    snprintf(live, sizeof live, "%slive/", f->cfg.prefix);
+    snprintf(cluster, sizeof cluster, "%scluster", f->cfg.prefix);
+    etcd_prefix_end(bytes_str(live), &live_end);
+    struct etcd_op ranges[] = {
+        {.kind = ETCD_OP_RANGE, .key = bytes_str(live), .range_end = buf_view(&live_end)},
+        {.kind = ETCD_OP_RANGE, .key = commit_key(f, commit, sizeof commit)},
+        {.kind = ETCD_OP_RANGE, .key = bytes_str(cluster)},
+    };
+    etcd_encode_txn(&body, &(struct etcd_txn){.success = ranges, .success_count = 3});
+    struct err e = call(f, ETCD_PATH_TXN, &body, &reply);
+    if (err_is(&e))
+        goto out;
+    int64_t now_ms = clock_boot_ms();
+    e = etcd_decode_txn(reply.body, &result);
+    if (!err_is(&e) && result.result_count != 3)
+        e = err_make(ERR_PROTOCOL, "etcd answered %zu of 3 listings", result.result_count);
+    if (!err_is(&e))
+        e = ensure_cluster(f, result.results[2].count ? result.results[2].kvs : NULL);
+    if (err_is(&e))
+        goto out;
+    f->live_revision = result.header.revision;
+    f->commit_revision = result.results[1].count ? result.results[1].kvs[0].mod_revision : 0;
+    if (result.results[1].count)
+        candidate_see_record(f->cfg.candidate, result.results[1].kvs[0].value, now_ms);
+    live_reset(f->cfg.live, result.results[0].kvs, result.results[0].count);
+    live_tell(f->cfg.live);
+out:
+    etcd_txn_result_close(&result);
+    etcd_reply_close(&reply);
+    buf_close(&body);
+    buf_close(&live_end);
+    return e;
+}
+
+static struct err post_page(struct follow *f, const struct etcd_range_result *page, int64_t revision,
+                            bool first)
+{
+    struct etcd_event *events = mem_array(page->count, sizeof *events);
+    for (size_t i = 0; i < page->count; i++)
+        events[i] = (struct etcd_event){.kv = page->kvs[i]};
+    struct replica_events *e = replica_events_new(events, page->count, revision, clock_boot_ms());
+    free(events);
+    e->generation = f->watch_generation;
+    if (replica_load(f->cfg.replica, e, first, !page->more))
+        return OK_ERR;
+    replica_events_free(e);
+    return err_make(ERR_CANCELLED, "the replica is stopping");
+}
+
+/* How many keys the next page asks for, so that a page stays near PAGE_BYTES. */
+static int64_t next_page_keys(const struct etcd_range_result *page, size_t body_bytes)
+{
+    if (page->count == 0)
+        return 128;
+    int64_t keys = (int64_t)(PAGE_BYTES / (body_bytes / page->count + 1));
+    return keys < 1 ? 1 : keys > PAGE_KEYS_MAX ? PAGE_KEYS_MAX : keys;
+}
+
+/* The whole state at one revision, page by page; afterwards the watch goes on from there. */
+static struct err load_state(struct follow *f, int64_t *revision)
+{
+    char start[KEY_MAX];
+    struct buf key = {0}, end = {0}, body = {0};
+    struct err e = OK_ERR;
+    snprintf(start, sizeof start, "%sstate/", f->cfg.prefix);
+    buf_str(&key, start);
+    etcd_prefix_end(bytes_str(start), &end);
+    *revision = 0;
+    int64_t keys = 128, total = 0;
+    for (bool more = true; more && !err_is(&e);) {
+        struct etcd_reply reply = {0};
+        struct etcd_range_result page = {0};
+        buf_clear(&body);
+        etcd_encode_range(&body, &(struct etcd_op){.kind = ETCD_OP_RANGE,
+                                                   .key = buf_view(&key),
+                                                   .range_end = buf_view(&end),
+                                                   .limit = keys,
+                                                   .revision = *revision});
+        e = call(f, ETCD_PATH_RANGE, &body, &reply);
+        if (!err_is(&e))
+            e = etcd_decode_range(reply.body, &page);
+        if (!err_is(&e)) {
+            bool first = *revision == 0;
+            if (first)
+                *revision = page.header.revision;
+            more = page.more && page.count > 0;
+            e = post_page(f, &page, *revision, first);
+            keys = next_page_keys(&page, reply.body.len);
+            total += (int64_t)page.count;
+            if (more) {
+                buf_clear(&key);
+                buf_bytes(&key, page.kvs[page.count - 1].key);
+                buf_byte(&key, 0);
+            }
+        }
+        etcd_range_result_close(&page);
+        etcd_reply_close(&reply);
+    }
+    if (!err_is(&e))
+        log_info("listed the state anew: %lld keys at revision %lld", (long long)total,
+                 (long long)*revision);
+    buf_close(&key);
+    buf_close(&end);
+    buf_close(&body);
+    return e;
+}
+
+static struct etcd_stream *open_watch(struct follow *f, int64_t from)
+{
+    char state[KEY_MAX], live[KEY_MAX];
+    struct buf state_end = {0}, live_end = {0}, body = {0};
+    snprintf(state, sizeof state, "%sstate/", f->cfg.prefix);
+    snprintf(live, sizeof live, "%slive/", f->cfg.prefix);
+    etcd_prefix_end(bytes_str(state), &state_end);
+    etcd_prefix_end(bytes_str(live), &live_end);
+    struct etcd_watch watches[] = {
+        {.key = bytes_str(state),
+         .range_end = buf_view(&state_end),
+         .watch_id = WATCH_STATE,
+         .start_revision = from + 1,
+         .progress_notify = true},
+        {.key = bytes_str(live),
+         .range_end = buf_view(&live_end),
+         .watch_id = WATCH_LIVE,
+         .start_revision = f->live_revision + 1},
+    };
+    etcd_encode_watches(&body, watches, 2);
+    f->state_revision = from;
+    atomic_store(&f->ended, false);
+    atomic_store(&f->closed, false);
+    atomic_store(&f->heard_ms, clock_boot_ms());
+    struct etcd_stream *s =
+        etcd_watch_open(f->etcd, buf_view(&body), f->endpoint, on_line, on_end, f);
+    buf_close(&body);
+    buf_close(&state_end);
+    buf_close(&live_end);
+    return s;
+}
+
+/* A watch carries each commit, so while a leader lives it is never silent for this long. */
+static int64_t silence_ms(const struct follow *f)
+{
+    return f->cfg.ttl_ms / 2 + 1000;
+}
+
+/* Returns when this watch is of no use any more, and why. */
+static struct err stay(struct follow *f)
+{
+    while (!atomic_load(&f->ended)) {
+        if (atomic_load(&f->stopping))
+            return err_make(ERR_CANCELLED, "stopping");
+        if (atomic_load(&f->generation) != f->watch_generation)
+            return err_make(ERR_CANCELLED, "reopening");
+        int64_t left = silence_ms(f) - (clock_boot_ms() - atomic_load(&f->heard_ms));
+        if (left <= 0)
+            return err_make(ERR_LOST, "the watch is silent");
+        queue_pop(f->wakes, left);
+    }
+    return f->end;
+}
+
+/* The stream's callbacks use *f: wait for the last one before the next watch begins. */
+static void close_watch(struct follow *f, struct etcd_stream *s)
+{
+    etcd_watch_close(s);
+    while (!atomic_load(&f->closed))
+        queue_pop(f->wakes, 100);
+}
+
+static struct err watch_once(struct follow *f)
+{
+    f->watch_generation = atomic_load(&f->generation);
+    struct err e = list_live(f);
+    if (err_is(&e))
+        return e;
+    int64_t from = replica_applied(f->cfg.replica);
+    if (atomic_exchange(&f->reload, false) || atomic_exchange(&f->compacted, false) || from == 0) {
+        e = load_state(f, &from);
+        if (err_is(&e)) {
+            atomic_store(&f->reload, true);
+            return e;
+        }
+    }
+    struct etcd_stream *s = open_watch(f, from);
+    e = stay(f);
+    close_watch(f, s);
+    atomic_store(&f->healthy, false);
+    replica_watch_lost(f->cfg.replica);
+    return e;
+}
+
+static void *follow_run(void *arg)
+{
+    struct follow *f = arg;
+    struct backoff backoff = {.min_ms = 20, .max_ms = 2000};
+    static struct log_limit limit;
+    while (!atomic_load(&f->stopping)) {
+        int64_t began = clock_boot_ms();
+        struct err e = watch_once(f);
+        if (atomic_load(&f->stopping) || e.code == ERR_CANCELLED)
+            continue;
+        log_limited(&limit, LOG_WARN, "etcd at %s: %s", etcd_endpoint_url(f->etcd, f->endpoint),
+                    e.message);
+        f->endpoint = (f->endpoint + 1) % etcd_endpoint_count(f->etcd);
+        if (clock_boot_ms() - began > 5000)
+            backoff_reset(&backoff);
+        queue_pop(f->wakes, backoff_next_ms(&backoff, &f->rng));
+    }
+    return NULL;
+}
+
+struct err follow_start(struct follow **out, const struct follow_config *cfg)
+{
+    struct follow *f = mem_alloc(sizeof *f);
+    f->cfg = *cfg;
+    f->wakes = queue_new(1024);
+    f->generation = 1;
+    rng_seed_os(&f->rng);
+    struct err e = etcd_client_new(
+        &f->etcd, &(struct etcd_config){.endpoints = cfg->etcd, .name = "etcd-follow"});
+    if (err_is(&e)) {
+        queue_free(f->wakes);
+        free(f);
+        return e;
+    }
+    f->endpoint = (int)rng_below(&f->rng, (uint64_t)etcd_endpoint_count(f->etcd));
+    f->thread = thread_start("follow", follow_run, f);
+    *out = f;
+    return OK_ERR;
+}
+
+void follow_stop(struct follow *f)
+{
+    if (!f)
+        return;
+    atomic_store(&f->stopping, true);
+    wake(f);
+    pthread_join(f->thread, NULL);
+    etcd_client_free(f->etcd);
+    queue_free(f->wakes);
+    free(f);
+}
+
+uint64_t follow_reopen(struct follow *f, bool reload, const char *why)
+{
+    if (reload)
+        atomic_store(&f->reload, true);
+    uint64_t generation = atomic_fetch_add(&f->generation, 1) + 1;
+    log_info("reopening the watch%s: %s", reload ? " and listing the state anew" : "", why);
+    wake(f);
+    return generation;
+}
+
+bool follow_healthy(struct follow *f)
+{
+    return atomic_load(&f->healthy) && clock_boot_ms() - atomic_load(&f->heard_ms) < silence_ms(f);
+}
