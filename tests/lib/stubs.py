@@ -1,0 +1,33 @@
+"""Python messages of the contracts, generated from proto/ when a test starts."""
+import atexit
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = os.environ.get("BATON_SRC") or os.path.abspath(
+    os.path.join(os.path.dirname(__file__), "..", ".."))
+_directory = None
+
+
+def _generate():
+    global _directory
+    _directory = tempfile.mkdtemp(prefix="baton-stubs-")
+    atexit.register(shutil.rmtree, _directory, ignore_errors=True)
+    root = os.path.join(SOURCE, "proto")
+    files = [os.path.relpath(os.path.join(folder, name), root)
+             for folder, _, names in os.walk(root) for name in names if name.endswith(".proto")]
+    subprocess.run(
+        ["protoc", "-I", root, f"--python_out={_directory}", f"--grpc_python_out={_directory}",
+         f"--plugin=protoc-gen-grpc_python={shutil.which('grpc_python_plugin')}", *sorted(files)],
+        check=True)
+    sys.path.insert(0, _directory)
+
+
+def load(name):
+    """The module of a contract: load("baton.v1.member_pb2"), load("baton.v1.kv_pb2_grpc")."""
+    if _directory is None:
+        _generate()
+    return importlib.import_module(name)
