@@ -1,0 +1,62 @@
+/* One mutation of the key-value store as plain values: what the cores plan with. */
+#pragma once
+#include "common/base/arena.h"
+#include "common/base/err.h"
+#include "common/base/etcd_types.h"
+
+enum {
+    REQUEST_KEY_MAX = 480,           /* bytes; LMDB takes 511 */
+    REQUEST_VALUE_MAX = 1024 * 1024, /* bytes */
+    REQUEST_BYTES_MAX = 1280 * 1024, /* of keys and values in one request */
+    REQUEST_COMPARES_MAX = 100,
+    REQUEST_OPS_MAX = 100, /* in each branch */
+    REQUEST_ID_MIN = 16,   /* bytes */
+    REQUEST_ID_MAX = 64,
+};
+
+/* Recorded with request ids: the numbers never change. */
+enum request_method { REQUEST_PUT = 1, REQUEST_DELETE = 2, REQUEST_TXN = 3 };
+
+enum request_op_kind { REQUEST_OP_GET, REQUEST_OP_PUT, REQUEST_OP_DELETE };
+
+struct request_op {
+    enum request_op_kind kind;
+    bool ranged;           /* DELETE: from key up to end, not included; else only key */
+    bool prev_kv;          /* PUT, DELETE: answer what was there before */
+    bool must_exist;       /* DELETE outside of a TXN: KEY_NOT_FOUND when nothing was there */
+    struct bytes key, end; /* end empty: to the last key */
+    struct bytes value;    /* PUT */
+};
+
+struct request_compare {
+    enum etcd_target target; /* all but LEASE */
+    enum etcd_relation relation;
+    struct bytes key, value;
+    int64_t number; /* all targets but VALUE */
+};
+
+/* PUT and DELETE have one operation, in then_ops. What its maker copies lives in `memory`; all zero
+ * is an empty request, and request_close frees. */
+struct plan_request {
+    struct arena memory;
+    enum request_method method;
+    const struct request_compare *compares;
+    size_t compare_count;
+    const struct request_op *then_ops, *else_ops;
+    size_t then_count, else_count;
+    struct bytes id;     /* empty: none */
+    int64_t id_revision; /* a revision that the maker of the id had seen; -1: not said */
+    uint64_t body_hash;  /* of the request as it came, with an id */
+    size_t bytes;        /* of keys and values, set by request_check */
+};
+
+void request_close(struct plan_request *req);
+
+/* What depends on the request alone: limits, empty keys, a branch that writes a key twice. BAD_KEY,
+ * TOO_LARGE and BAD_REQUEST name the limit. Sets req->bytes. */
+struct err request_check(struct plan_request *req);
+
+/* The id in `text`, checked, into req->id and id_revision; BAD_REQUEST_ID says what an id looks
+ * like. */
+struct err request_set_id(struct plan_request *req, struct bytes text);
+uint64_t request_hash(struct bytes body);

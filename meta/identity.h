@@ -1,0 +1,28 @@
+/* Who a data directory belongs to: one file that is written once and checked at each start, and a
+ * lock for as long as the process lives. */
+#pragma once
+#include "common/base/err.h"
+#include <stdbool.h>
+
+struct identity {
+    char mode[12];              /* "etcd" or "embedded" */
+    char cluster[64];           /* its name */
+    char cluster_id[40];        /* "": not known yet */
+    char etcd_cluster_id[24];   /* of etcd itself, in decimal; "": not known yet */
+    char instance[40];          /* uuid of this directory */
+    char start_id[40];          /* new at each start */
+    char previous_start_id[40]; /* of the start before; "": this is the first */
+    char dir[512];
+    int lock_fd;
+};
+
+/* Makes the directory when it is missing, locks it, and claims it for a new start. IN_USE: another
+ * process has it. USAGE: it belongs to another mode or cluster. DENIED: it cannot be written.
+ * CORRUPT: the file makes no sense. All of them name the directory and what to do. */
+struct err identity_open(struct identity *id, const char *dir, const char *mode,
+                         const char *cluster);
+void identity_close(struct identity *id); /* unlocks; also after a failed open */
+
+/* Once etcd told them: records both, or refuses (USAGE) when the directory knows others. */
+struct err identity_confirm(struct identity *id, const char *cluster_id,
+                            const char *etcd_cluster_id);
