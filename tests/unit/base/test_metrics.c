@@ -19,7 +19,7 @@ static void assert_written(struct metric *m, const char *expected)
 
 static void without_labels(void **state)
 {
-    struct metric m = {"a_total", "Counts\nthings.", METRIC_COUNTER};
+    static struct metric m = {"a_total", "Counts\nthings.", METRIC_COUNTER};
     assert_written(&m, "# HELP a_total Counts\\nthings.\n# TYPE a_total counter\na_total 0\n");
     metric_add(&m, 2);
     metric_add(&m, 0.5);
@@ -29,7 +29,7 @@ static void without_labels(void **state)
 
 static void labels_are_escaped_and_cells_kept(void **state)
 {
-    struct metric m = {"b", "B.", METRIC_GAUGE, {"x", "y"}};
+    static struct metric m = {"b", "B.", METRIC_GAUGE, {"x", "y"}};
     struct metric_cell *c = metric_cell(&m, "1", "a\"b\\c\n");
     assert_ptr_equal(c, metric_cell(&m, "1", "a\"b\\c\n"));
     cell_set(c, 1e6);
@@ -40,7 +40,7 @@ static void labels_are_escaped_and_cells_kept(void **state)
 
 static void hidden_gauges_come_back(void **state)
 {
-    struct metric m = {"g", "G.", METRIC_GAUGE, {"member"}};
+    static struct metric m = {"g", "G.", METRIC_GAUGE, {"member"}};
     struct metric_cell *c = metric_cell(&m, "m1");
     cell_set(c, 3);
     cell_hide(c);
@@ -52,7 +52,7 @@ static void hidden_gauges_come_back(void **state)
 static void histogram(void **state)
 {
     static const double bounds[] = {0.005, 0.1, 2, 0};
-    struct metric m = {"h_seconds", "H.", METRIC_HISTOGRAM, {"op"}, bounds};
+    static struct metric m = {"h_seconds", "H.", METRIC_HISTOGRAM, {"op"}, bounds};
     struct metric_cell *c = metric_cell(&m, "put");
     cell_observe(c, 0.005);
     cell_observe(c, 0.05);
@@ -67,7 +67,7 @@ static void histogram(void **state)
 
 static void label_sets_are_bounded(void **state)
 {
-    struct metric m = {"c_total", "C.", METRIC_COUNTER, {"peer"}, .max_cells = 2};
+    static struct metric m = {"c_total", "C.", METRIC_COUNTER, {"peer"}, .max_cells = 2};
     for (int i = 0; i < 100; i++) {
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
