@@ -73,7 +73,8 @@ struct etcd_watch_line {
     int64_t compact_revision;  /* canceled because the start revision was compacted; else 0 */
     struct etcd_event *events; /* the block */
     size_t event_count;
-    struct err err; /* canceled, or the line ended the stream: why; else OK */
+    struct err
+        err; /* of this watch (canceled) or, without a header, of the whole stream; else OK */
 };
 struct err etcd_decode_watch(struct bytes line, struct etcd_watch_line *out);
 void etcd_watch_line_close(struct etcd_watch_line *l);
@@ -86,5 +87,7 @@ struct etcd_header etcd_decode_header(struct bytes body);
  * unknown. The one place where etcd's message text decides, because its codes are too coarse. */
 struct err etcd_decode_error(int http_status, struct bytes body, int *grpc_code);
 
-/* True when this error of a request says that it certainly did not and will not take effect. */
+/* True when this error of a request says that it certainly did not and will not take effect.
+ * NO_SPACE does not: etcd answers it also to the write that passes the quota, after it has applied
+ * it. */
 bool etcd_err_settles(enum err_code code);

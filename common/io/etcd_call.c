@@ -1,0 +1,106 @@
+/* One question, one answer. */
+#include "common/io/etcd_internal.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include <stdlib.h>
+
+struct call {
+    struct transfer t; /* first: a transfer of this kind is a call */
+    struct buf answer;
+    bool too_large;
+    int64_t sent_ms;
+    etcd_done *done;
+    void *arg;
+};
+
+static bool call_on_data(struct transfer *t, const uint8_t *data, size_t len)
+{
+    struct call *call = (struct call *)t;
+    call->too_large = len > ETCD_MAX_ANSWER_BYTES - call->answer.len;
+    if (!call->too_large)
+        buf_append(&call->answer, data, len);
+    return !call->too_large;
+}
+
+static void judge(const struct call *call, int http_status, struct etcd_reply *reply)
+{
+    if (http_status == 0)
+        return;
+    reply->err = etcd_decode_error(http_status, reply->body, &reply->grpc_code);
+    if (err_is(&reply->err))
+        return;
+    reply->header = etcd_decode_header(reply->body);
+    reply->err = client_check_cluster(call->t.client, &reply->header);
+}
+
+static void call_on_over(struct transfer *t, int http_status, struct err why)
+{
+    struct call *call = (struct call *)t;
+    struct etcd_reply reply = {.err = why,
+                               .attempt_endpoint = t->endpoint,
+                               .body = buf_view(&call->answer),
+                               .sent_ms = call->sent_ms,
+                               .received_ms = clock_boot_ms()};
+    if (call->too_large)
+        reply.err = err_make(ERR_PROTOCOL, "etcd's answer is larger than %u MiB",
+                             ETCD_MAX_ANSWER_BYTES >> 20);
+    judge(call, http_status, &reply);
+    client_note(t->client, t->endpoint, reply.err.code);
+    call->done(call->arg, &reply);
+    transfer_close(t);
+    buf_close(&call->answer);
+    free(call);
+}
+
+static const char *const call_headers[] = {"Content-Type: application/json", "Expect:", NULL};
+static const struct transfer_kind call_kind = {call_headers, call_on_data, call_on_over};
+
+void etcd_call(struct etcd_client *c, const char *path, struct bytes body, int endpoint,
+               int timeout_ms, etcd_done *done, void *arg)
+{
+    PRE(timeout_ms > 0);
+    PRE(endpoint >= ETCD_ANY && endpoint < c->endpoints.count);
+    struct call *call = mem_alloc(sizeof *call);
+    call->sent_ms = clock_boot_ms();
+    call->done = done;
+    call->arg = arg;
+    call->t.kind = &call_kind;
+    call->t.client = c;
+    call->t.path = path;
+    call->t.wanted = endpoint;
+    call->t.endpoint = ETCD_ANY;
+    call->t.until_ms = call->sent_ms + timeout_ms;
+    buf_bytes(&call->t.request, body);
+    client_command(c, COMMAND_CALL, &call->t);
+}
+
+struct waiter {
+    struct etcd_reply *out;
+    struct queue *answered;
+};
+
+static void on_awaited(void *arg, struct etcd_reply *reply)
+{
+    struct waiter *w = arg;
+    *w->out = *reply;
+    w->out->body = bytes_dup(reply->body);
+    queue_push_always(w->answered, w->out);
+}
+
+struct err etcd_call_wait(struct etcd_client *c, const char *path, struct bytes body, int endpoint,
+                          int timeout_ms, struct etcd_reply *out)
+{
+    PRE(!pthread_equal(pthread_self(), c->thread));
+    struct waiter w = {.out = out, .answered = queue_new(1)};
+    etcd_call(c, path, body, endpoint, timeout_ms, on_awaited, &w);
+    queue_pop(w.answered, -1);
+    queue_free(w.answered);
+    return out->err;
+}
+
+void etcd_reply_close(struct etcd_reply *r)
+{
+    free((void *)r->body.data);
+    *r = (struct etcd_reply){0};
+}

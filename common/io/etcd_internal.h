@@ -1,0 +1,74 @@
+/* Inside the etcd client. Everything here belongs to the client's thread, but for what etcd_call
+ * and etcd_watch_open fill in before they hand it over. */
+#pragma once
+#include "common/io/etcd.h"
+#include "common/base/queue.h"
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct etcd_endpoints {
+    char *urls[ETCD_MAX_ENDPOINTS]; /* scheme://host:port, without a slash at the end */
+    int count;
+};
+struct err etcd_endpoints_parse(struct etcd_endpoints *out, const char *list);
+void etcd_endpoints_close(struct etcd_endpoints *e);
+
+struct transfer;
+
+/* What differs between a call and a stream. */
+struct transfer_kind {
+    const char *const *headers;
+    /* Part of the answer; false gives the transfer up. */
+    bool (*on_data)(struct transfer *t, const uint8_t *data, size_t len);
+    /* Over: http_status 0 and why, or the status of a whole answer. Called once; may free t. */
+    void (*on_over)(struct transfer *t, int http_status, struct err why);
+};
+
+/* One POST, sent at most once. Part of a call or a stream. */
+struct transfer {
+    const struct transfer_kind *kind;
+    struct etcd_client *client;
+    const char *path;
+    struct buf request;
+    int wanted;           /* endpoint or ETCD_ANY */
+    _Atomic int endpoint; /* the one asked; -1: none yet. Any thread may look */
+    int64_t until_ms;     /* 0: no limit */
+    CURL *easy;           /* NULL: not running */
+    struct curl_slist *headers;
+    int sends; /* how often curl was about to send: never again after the first */
+    char detail[CURL_ERROR_SIZE];
+    struct transfer *prev, *next; /* running ones */
+};
+
+/* Starts it, or reports it over at once. */
+void transfer_start(struct transfer *t);
+void transfer_abort(struct transfer *t, struct err why); /* running; reports it over */
+void transfer_done(struct transfer *t, CURLcode rc);     /* curl says that it is over */
+void transfer_close(struct transfer *t);                 /* not running; frees its parts, not t */
+
+enum command_kind { COMMAND_CALL, COMMAND_OPEN, COMMAND_CLOSE, COMMAND_STOP };
+
+struct etcd_client {
+    struct etcd_endpoints endpoints;
+    int connect_timeout_ms;
+    char *ca_file, *cert_file, *key_file;
+    CURLM *multi;
+    struct queue *commands;
+    pthread_t thread;
+    /* The client's thread only: */
+    int current;         /* for ETCD_ANY */
+    uint64_t cluster_id; /* the first one seen; 0: none yet */
+    bool stopping;
+    struct transfer *running;
+    struct etcd_stream *streams; /* all that were not closed */
+};
+
+void client_command(struct etcd_client *c, enum command_kind kind, void *what);
+/* What an answer from this endpoint says about whom to ask next. */
+void client_note(struct etcd_client *c, int endpoint, enum err_code code);
+/* PROTOCOL when the header is of another cluster than those before. */
+struct err client_check_cluster(struct etcd_client *c, const struct etcd_header *h);
+
+void stream_start(struct etcd_stream *s);
+void stream_close(struct etcd_stream *s); /* ends it if it did not end yet, and frees it */
