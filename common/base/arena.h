@@ -10,8 +10,11 @@ struct arena {
     size_t used;                /* bytes of the newest block */
 };
 
-void *arena_alloc(struct arena *a, size_t size); /* zeroed, aligned for anything; never NULL */
-void *arena_array(struct arena *a, size_t count, size_t size);
-struct bytes arena_copy(struct arena *a, struct bytes s); /* with a 0 behind it */
+/* Aligned for anything; never NULL. */
+void *arena_raw(struct arena *a, size_t size);                 /* holds whatever was there */
+void *arena_alloc(struct arena *a, size_t size);               /* zeroed */
+void *arena_array(struct arena *a, size_t count, size_t size); /* zeroed */
+struct bytes arena_copy(struct arena *a, struct bytes s);      /* with a 0 behind it */
+
 void arena_clear(struct arena *a); /* everything handed out is gone; keeps the newest block */
 void arena_close(struct arena *a); /* frees; the arena is empty again */

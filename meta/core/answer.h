@@ -2,7 +2,8 @@
 #pragma once
 #include "meta/core/request.h"
 
-enum { ANSWER_RECORDED_MAX = 64 * 1024 }; /* bytes of an answer that is kept with a request id */
+/* Bytes of an answer: of one that is kept with a request id, and of any. */
+enum { ANSWER_RECORDED_MAX = 64 * 1024, ANSWER_MAX = 2 * 1024 * 1024 };
 
 struct answer_result {
     enum request_op_kind kind;
@@ -27,6 +28,5 @@ struct plan_answer {
 void answer_settle(struct plan_answer *answer, int64_t revision);
 
 void answer_encode(struct buf *out, const struct plan_answer *answer);
-size_t answer_encoded_bytes(const struct plan_answer *answer);
-/* NULL: these bytes are no answer. */
+/* NULL: these bytes are no answer. The answer copies them. */
 struct plan_answer *answer_decode(struct arena *arena, struct bytes encoded);

@@ -32,10 +32,11 @@ bool dedup_reader_init(struct dedup_reader *r,
                        struct bytes chunk); /* false: no chunk of this format */
 /* The next entry, and where it starts in the chunk. false: the end, or broken when entries are
  * left. */
-bool dedup_reader_next(struct dedup_reader *r, struct dedup_entry *out, size_t *offset);
+bool dedup_reader_next(struct dedup_reader *r, struct dedup_entry *out, uint32_t *offset);
+bool dedup_chunk_valid(struct bytes chunk);
+uint32_t dedup_chunk_count(struct bytes chunk); /* of a valid one */
 /* The one entry that starts at offset; false: there is none. */
-bool dedup_entry_at(struct bytes chunk, size_t offset, struct dedup_entry *out);
-uint32_t dedup_chunk_count(struct bytes chunk);
+bool dedup_entry_at(struct bytes chunk, uint32_t offset, struct dedup_entry *out);
 
 /* What is in the table, as the leader sees it. Ages are counted on the leader's own clock. */
 struct dedup_limits {
@@ -62,7 +63,7 @@ struct dedup_slot {
 struct dedup_window {
     struct dedup_limits limits;
     struct dedup_slot *ring; /* oldest first */
-    size_t head, count, cap;
+    size_t head, count, cap; /* cap is a power of two */
     uint64_t ids, bytes;
     uint64_t next_n;
     int64_t floor; /* largest revision of an evicted chunk: ids made before it may have been
@@ -75,12 +76,17 @@ void dedup_window_close(struct dedup_window *w);
  * fresh. */
 void dedup_window_clear(struct dedup_window *w, int64_t floor);
 void dedup_window_add(struct dedup_window *w, const struct dedup_slot *slot);
+const struct dedup_slot *dedup_window_slot(const struct dedup_window *w,
+                                           size_t index); /* 0: oldest */
 /* How many of the oldest chunks the next commit should drop; at most DEDUP_EVICT_MAX, never the
- * newest. */
+ * newest, so that n goes on growing. */
 size_t dedup_window_evictable(const struct dedup_window *w, int64_t now_ms);
-const struct dedup_slot *dedup_window_slot(const struct dedup_window *w, size_t index);
+/* May a commit that drops so many of the oldest chunks add one of so many bytes? false: OVERLOADED.
+ */
+bool dedup_window_has_room(const struct dedup_window *w, size_t evicted, size_t chunk_bytes);
 void dedup_window_evict(struct dedup_window *w,
                         size_t count); /* after the commit; raises the floor */
+int64_t dedup_window_floor_after(const struct dedup_window *w, size_t evicted);
 
-/* `state/dedup/floor` holds the floor in decimal. */
-bool dedup_floor_decode(struct bytes value, int64_t *out);
+/* `state/dedup/floor` holds the floor in decimal, `state/dedup/<n>` has n in 20 decimal digits. */
+bool dedup_number_decode(struct bytes text, uint64_t *out);

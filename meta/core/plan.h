@@ -29,35 +29,36 @@ enum plan_verdict {
     PLAN_WAIT_NEXT, /* touches what this batch writes: add it to the next one, first */
     PLAN_FULL,      /* no room: add it to the next one, first */
     PLAN_ANSWERED,  /* *answer is final: recorded by an earlier commit */
-    PLAN_REFUSED,   /* *refusal says why; certainly not executed */
+    PLAN_REFUSED,   /* *refusal says why; certainly not executed now */
 };
 
-/* All zero to start; plan_close frees. The fields are read by the owner after plan_end. */
+/* All zero to start; plan_close frees. */
 struct plan_batch {
-    struct etcd_op
-        *ops; /* what the commit writes: user keys, chunk, evictions, floor; full etcd keys */
+    /* What the commit writes, complete after plan_end: user keys, chunk, evictions, floor; full
+     * etcd keys. A DELETE with a range_end deletes every key of the range. */
+    struct etcd_op *ops;
     size_t op_count;
     size_t request_count; /* taken */
-    size_t user_events;   /* keys that really change below state/kv/ */
+    size_t user_events;   /* keys that change below state/kv/ */
     size_t events;        /* all keys that change, but for what the fence adds */
 
     /* inside */
-    struct bytes state_prefix; /* "/baton/<cluster>/state/" */
+    struct bytes state_prefix;
     const struct plan_view *view;
     struct dedup_window *window;
     struct plan_limits limits;
     struct arena memory;
-    struct footprint footprint;
-    struct buf chunk;
+    struct footprint keys, ids; /* of the requests taken */
+    struct buf chunk, encoded;
     size_t op_cap, bytes, evict;
-    int64_t now_ms;
     struct plan_answer **answers;
-    size_t answer_cap, id_count;
+    size_t answer_cap;
 };
 
-/* Starts a batch; everything of the one before is gone. The prefix, view and window are borrowed:
- * the view until plan_end, the others until plan_committed or the next plan_begin. An empty batch
- * may still hold evictions, so heartbeats are batches too. */
+/* Starts a batch; everything of the one before is gone. The prefix ("/baton/<cluster>/state/"),
+ * view and window are borrowed: the view until plan_end, the others until plan_committed or the
+ * next plan_begin. A batch without requests may still hold evictions, so heartbeats are batches
+ * too. */
 void plan_begin(struct plan_batch *b, struct bytes state_prefix, const struct plan_view *view,
                 struct dedup_window *window, const struct plan_limits *limits, int64_t now_ms);
 

@@ -7,7 +7,7 @@
 enum {
     REQUEST_KEY_MAX = 480,           /* bytes; LMDB takes 511 */
     REQUEST_VALUE_MAX = 1024 * 1024, /* bytes */
-    REQUEST_BYTES_MAX = 1280 * 1024, /* of keys and values in one request */
+    REQUEST_BYTES_MAX = 1280 * 1024, /* of one request as encoded */
     REQUEST_COMPARES_MAX = 100,
     REQUEST_OPS_MAX = 100, /* in each branch */
     REQUEST_ID_MIN = 16,   /* bytes */
@@ -47,16 +47,15 @@ struct plan_request {
     struct bytes id;     /* empty: none */
     int64_t id_revision; /* a revision that the maker of the id had seen; -1: not said */
     uint64_t body_hash;  /* of the request as it came, with an id */
-    size_t bytes;        /* of keys and values, set by request_check */
 };
 
 void request_close(struct plan_request *req);
 
 /* What depends on the request alone: limits, empty keys, a branch that writes a key twice. BAD_KEY,
- * TOO_LARGE and BAD_REQUEST name the limit. Sets req->bytes. */
-struct err request_check(struct plan_request *req);
+ * TOO_LARGE and BAD_REQUEST name the limit. */
+struct err request_check(const struct plan_request *req);
 
 /* The id in `text`, checked, into req->id and id_revision; BAD_REQUEST_ID says what an id looks
  * like. */
 struct err request_set_id(struct plan_request *req, struct bytes text);
-uint64_t request_hash(struct bytes body);
+uint64_t request_hash(struct bytes body); /* for body_hash */
