@@ -58,7 +58,8 @@ void etcd_reply_close(struct etcd_reply *r);
 struct etcd_stream;
 
 /* On the client's thread. The line is borrowed; to keep it, copy the struct and zero the original.
- */
+ * A canceled watch is such a line, with its err, and the stream goes on; what ends the whole stream
+ * goes to on_end alone. */
 typedef void etcd_on_line(void *arg, struct etcd_watch_line *line);
 /* Exactly once and last, on the client's thread; never OK. CANCELLED: by close or free. */
 typedef void etcd_on_end(void *arg, struct err why);
@@ -71,8 +72,8 @@ struct etcd_stream *etcd_watch_open(struct etcd_client *c, struct bytes body, in
 /* To be called once for each stream, before or after its on_end; the handle is gone then. Does not
  * wait: on_end follows if it was not called yet. Callbacks may call it. */
 void etcd_watch_close(struct etcd_stream *s);
-int64_t
-etcd_watch_last_received_ms(const struct etcd_stream *s); /* clock_boot_ms; of open at first */
+/* clock_boot_ms of the last bytes; of etcd_watch_open at first. */
+int64_t etcd_watch_last_received_ms(const struct etcd_stream *s);
 int etcd_watch_endpoint(
     const struct etcd_stream *s); /* which one it is on; -1 before it was chosen */
 

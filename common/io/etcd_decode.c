@@ -58,24 +58,32 @@ static void read_op_result(struct reader *r, struct json_object *o, struct etcd_
     }
 }
 
+static void read_txn(struct reader *r, struct json_object *o, struct bytes body,
+                     struct etcd_txn_result *out)
+{
+    struct json_object *responses = read_array(r, o, "responses");
+    out->header = read_header(r, o);
+    out->succeeded = read_bool(r, o, "succeeded");
+    out->result_count = read_length(responses);
+    size_t results = out->result_count * sizeof *out->results;
+    out->results = reader_block(r, results + count_kvs(responses) * sizeof(struct etcd_kv), body);
+    struct etcd_kv *kvs = (struct etcd_kv *)((uint8_t *)out->results + results);
+    for (size_t i = 0; i < out->result_count && !r->bad; i++)
+        read_op_result(r, json_object_array_get_idx(responses, i), &kvs, &out->results[i]);
+}
+
 struct err etcd_decode_txn(struct bytes body, struct etcd_txn_result *out)
 {
     *out = (struct etcd_txn_result){0};
     struct reader r = {0};
-    struct json_object *o = etcd_json_parse(body);
-    if (!o)
-        return reader_error(&r, body, "answer to a txn");
-    struct json_object *responses = read_array(&r, o, "responses");
-    out->header = read_header(&r, o);
-    out->succeeded = read_bool(&r, o, "succeeded");
-    out->result_count = read_length(responses);
-    size_t results = out->result_count * sizeof *out->results;
-    out->results = reader_block(&r, results + count_kvs(responses) * sizeof(struct etcd_kv), body);
-    struct etcd_kv *kvs = (struct etcd_kv *)((uint8_t *)out->results + results);
-    for (size_t i = 0; i < out->result_count && !r.bad; i++)
-        read_op_result(&r, json_object_array_get_idx(responses, i), &kvs, &out->results[i]);
-    json_object_put(o);
-    if (is_answer(&r, &out->header))
+    struct json_object *o = NULL;
+    bool read = etcd_decode_writes(body, out);
+    if (!read && (o = etcd_json_parse(body))) {
+        read_txn(&r, o, body, out);
+        json_object_put(o);
+        read = true;
+    }
+    if (read && is_answer(&r, &out->header))
         return OK_ERR;
     etcd_txn_result_close(out);
     return reader_error(&r, body, "answer to a txn");

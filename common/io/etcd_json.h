@@ -31,3 +31,7 @@ void read_kv(struct reader *r, struct json_object *o, struct etcd_kv *out);
 void *reader_block(struct reader *r, size_t struct_bytes, struct bytes body);
 /* PROTOCOL with the field, or the start of the body when it was no JSON object at all. */
 struct err reader_error(const struct reader *r, struct bytes body, const char *what);
+
+/* The answer to a txn that only wrote, read the fast way. False for any other: nothing to close
+ * then. */
+bool etcd_decode_writes(struct bytes body, struct etcd_txn_result *out);
