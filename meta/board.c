@@ -19,16 +19,16 @@ struct waiter {
 /* What the commit record says of whoever leads. */
 struct seen {
     uint64_t epoch; /* 0: nothing seen */
-    char id[ID_MAX + 1], nonce[NONCE_DIGITS + 1], addr[300];
+    char id[ID_MAX + 1], nonce[NONCE_DIGITS + 1], addr[ADDR_MAX + 1];
     int64_t ttl_ms, seen_ms;
     bool released;
 };
 
 struct board {
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t changes;
-    char member_id[ID_MAX + 1], addr[300], cluster_id[40];
+    void (*listener)(void *arg);
+    void *listener_arg;
+    char member_id[ID_MAX + 1], addr[ADDR_MAX + 1], cluster_id[40];
     enum role role;
     uint64_t epoch; /* of the own leadership */
     bool draining;
@@ -44,11 +44,6 @@ struct board *board_new(const char *member_id, const char *addr)
 {
     struct board *b = mem_alloc(sizeof *b);
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->changed, &attr);
-    pthread_condattr_destroy(&attr);
     snprintf(b->member_id, sizeof b->member_id, "%s", member_id);
     snprintf(b->addr, sizeof b->addr, "%s", addr);
     return b;
@@ -59,15 +54,14 @@ void board_free(struct board *b)
     if (!b)
         return;
     pthread_mutex_destroy(&b->lock);
-    pthread_cond_destroy(&b->changed);
     free(b->waiting);
     free(b);
 }
 
 static void changed(struct board *b)
 {
-    b->changes++;
-    pthread_cond_broadcast(&b->changed);
+    if (b->listener)
+        b->listener(b->listener_arg);
 }
 
 /* Takes the waiting readers out under the lock; they are woken without it. */
@@ -225,8 +219,8 @@ bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg)
     return waits;
 }
 
-/* The leader this member may name: itself while its gate is open, another one while its last sign of life
- * is younger than its TTL and nobody has released it. */
+/* The leader this member may name: itself while its gate is open, another one while its last sign
+ * of life is younger than its TTL and nobody has released it. */
 static bool known_leader(struct board *b, int64_t now_ms)
 {
     if (b->role == ROLE_LEADER)
@@ -263,7 +257,8 @@ void board_leader(struct board *b, struct board_leader *out)
 static struct err why_not(struct board *b, const struct board_leader *leader)
 {
     if (b->draining)
-        return err_make(ERR_DRAINING, "member %s is shutting down: ask another member", b->member_id);
+        return err_make(ERR_DRAINING, "member %s is shutting down: ask another member",
+                        b->member_id);
     switch (b->role) {
     case ROLE_LEADER:
         return OK_ERR;
@@ -276,8 +271,9 @@ static struct err why_not(struct board *b, const struct board_leader *leader)
     }
     if (!leader->known)
         return err_make(ERR_NO_LEADER, "no leader is known to member %s: try again", b->member_id);
-    return err_make(ERR_NOT_LEADER, "member %s does not lead: ask %s at %s, or go through the proxy",
-                    b->member_id, leader->id, leader->addr);
+    return err_make(ERR_NOT_LEADER,
+                    "member %s does not lead: ask %s at %s, or go through the proxy", b->member_id,
+                    leader->id, leader->addr);
 }
 
 void board_refusal(struct board *b, struct board_refusal *out)
@@ -304,14 +300,10 @@ void board_self(struct board *b, struct board_self *out)
     pthread_mutex_unlock(&b->lock);
 }
 
-uint64_t board_wait_change(struct board *b, uint64_t seen, int64_t wait_ms)
+void board_listen(struct board *b, void (*listener)(void *arg), void *arg)
 {
-    struct timespec until = clock_mono_after(wait_ms);
     pthread_mutex_lock(&b->lock);
-    while (b->changes == seen)
-        if (pthread_cond_timedwait(&b->changed, &b->lock, &until) != 0)
-            break;
-    uint64_t now = b->changes;
+    b->listener = listener;
+    b->listener_arg = arg;
     pthread_mutex_unlock(&b->lock);
-    return now;
 }

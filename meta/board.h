@@ -1,13 +1,13 @@
-/* What the member publishes about leadership: who leads, up to when this member may answer reads, how far
- * its replica is. Written by the election and replica threads, read by everybody, under one short lock. */
+/* What the member publishes about leadership: who leads, up to when this member may answer reads,
+ * how far its replica is. Written by the election and replica threads, read by everybody, under one
+ * short lock. */
 #pragma once
 #include "common/base/err.h"
 #include "meta/core/record.h"
+#include "meta/core/role.h"
+#include "meta/core/role.h"
 #include <stdbool.h>
 #include <stdint.h>
-
-enum role { ROLE_FOLLOWER, ROLE_CANDIDATE, ROLE_ACTIVATING, ROLE_LEADER, ROLE_STEPPING_DOWN };
-const char *role_str(enum role role);
 
 struct board;
 
@@ -28,7 +28,8 @@ void board_set_applied(struct board *b, int64_t revision);
 void board_open_gate(struct board *b, uint64_t epoch);
 void board_extend_gate(struct board *b, uint64_t epoch, int64_t deadline_ms);
 /* The leader that the commit record shows; addr may be "" when not known. */
-void board_see_leader(struct board *b, const struct record *record, const char *addr, int64_t seen_ms);
+void board_see_leader(struct board *b, const struct record *record, const char *addr,
+                      int64_t seen_ms);
 /* A leadership that certainly ended. */
 void board_see_released(struct board *b, uint64_t epoch, const char *nonce);
 
@@ -37,26 +38,26 @@ void board_see_released(struct board *b, uint64_t epoch, const char *nonce);
 /* The epoch under which a local read that takes its snapshot from now on is current, or 0. */
 uint64_t board_read_epoch(struct board *b);
 
-/* Why this member takes no leader's work now, with the leader it knows: NOT_LEADER, ACTIVATING, NO_LEADER
- * or DRAINING; OK when it leads. */
+/* Why this member takes no leader's work now, with the leader it knows: NOT_LEADER, ACTIVATING,
+ * NO_LEADER or DRAINING; OK when it leads. */
 struct board_refusal {
     struct err err;
-    char leader_addr[300]; /* "": unknown */
+    char leader_addr[ADDR_MAX + 1]; /* "": unknown */
     uint64_t epoch;
     char cluster_id[40];
 };
 void board_refusal(struct board *b, struct board_refusal *out);
 
-/* A leader whose read deadline has passed for the moment makes readers wait: `wake` is called once, on the
- * replica's or the election's thread, when reads may go on or the member leads no more. false: it does not
- * lead, or too many wait; nothing will be called. */
+/* A leader whose read deadline has passed for the moment makes readers wait: `wake` is called once,
+ * on the replica's or the election's thread, when reads may go on or the member leads no more.
+ * false: it does not lead, or too many wait; nothing will be called. */
 bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg);
 
 struct board_leader {
     char cluster_id[40];
     bool known;
     char id[ID_MAX + 1];
-    char addr[300];
+    char addr[ADDR_MAX + 1];
     uint64_t epoch; /* highest seen */
     int64_t revision;
     int64_t age_ms;
@@ -72,5 +73,6 @@ struct board_self {
 };
 void board_self(struct board *b, struct board_self *out);
 
-/* Waits until the board has changed since `seen` (0 at first) or wait_ms passed; returns the new count. */
-uint64_t board_wait_change(struct board *b, uint64_t seen, int64_t wait_ms);
+/* The one listener: called after each change of role, leader or cluster id, under the board's lock,
+ * so it must only note that something happened. NULL ends it. */
+void board_listen(struct board *b, void (*changed)(void *arg), void *arg);

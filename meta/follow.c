@@ -27,14 +27,13 @@ struct follow {
     struct queue *wakes; /* something happened: look again; the items mean nothing */
     struct rng rng;
     int endpoint;
-    char cluster_id[40];
 
     _Atomic uint64_t generation; /* of the watch that counts; grows by follow_reopen */
     _Atomic bool stopping, reload, healthy;
 
     /* of the open watch: written on the client's thread */
     uint64_t watch_generation;
-    int64_t commit_revision; /* where `commit` stood when the watch was opened */
+    int64_t commit_revision;               /* where `commit` stood when the watch was opened */
     int64_t live_revision, state_revision; /* newest seen: what is not newer is dropped */
     _Atomic bool ended, closed, compacted; /* ended: of no use; closed: no callback follows */
     _Atomic int64_t heard_ms;
@@ -50,18 +49,12 @@ static void wake(struct follow *f)
 
 /* ---- what the watch brings (on the etcd client's thread) ---- */
 
-static struct bytes commit_key(struct follow *f, char *room, size_t cap)
-{
-    snprintf(room, cap, "%sstate/commit", f->cfg.prefix);
-    return bytes_str(room);
-}
-
-/* The election hears of a commit record before the replica has worked off its queue: a waiting candidate
- * counts from the moment of receipt. */
+/* The election hears of a commit record before the replica has worked off its queue: a waiting
+ * candidate counts from the moment of receipt. */
 static void tell_record(struct follow *f, const struct etcd_event *e, int64_t now_ms)
 {
     char room[KEY_MAX];
-    if (!e->deleted && bytes_equal(e->kv.key, commit_key(f, room, sizeof room)))
+    if (!e->deleted && bytes_equal(e->kv.key, keys_commit(room, f->cfg.prefix)))
         candidate_see_record(f->cfg.candidate, e->kv.value, now_ms);
 }
 
@@ -132,13 +125,15 @@ static void on_end(void *arg, struct err why)
 
 /* ---- before the watch ---- */
 
-static struct err call(struct follow *f, const char *path, struct buf *body, struct etcd_reply *reply)
+static struct err call(struct follow *f, const char *path, struct buf *body,
+                       struct etcd_reply *reply)
 {
     return etcd_call_wait(f->etcd, path, buf_view(body), f->endpoint, CALL_TIMEOUT_MS, reply);
 }
 
 /* The id is written once and never again: whoever comes second reads the first one's. */
-static struct err ensure_cluster(struct follow *f, struct etcd_kv *found)
+static struct err ensure_cluster(struct follow *f, const struct etcd_kv *found,
+                                 const struct etcd_header *header)
 {
     char id[40], key[KEY_MAX];
     if (found) {
@@ -149,11 +144,10 @@ static struct err ensure_cluster(struct follow *f, struct etcd_kv *found)
         struct etcd_reply reply = {0};
         rng_hex(&f->rng, id, 32);
         record_cluster_encode(id, &value);
-        snprintf(key, sizeof key, "%scluster", f->cfg.prefix);
+        struct bytes cluster = keys_cluster(key, f->cfg.prefix);
         struct etcd_compare absent = {
-            .target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = bytes_str(key)};
-        struct etcd_op put = {
-            .kind = ETCD_OP_PUT, .key = bytes_str(key), .value = buf_view(&value)};
+            .target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = cluster};
+        struct etcd_op put = {.kind = ETCD_OP_PUT, .key = cluster, .value = buf_view(&value)};
         etcd_encode_txn(&body, &(struct etcd_txn){.compares = &absent,
                                                   .compare_count = 1,
                                                   .success = &put,
@@ -163,13 +157,13 @@ static struct err ensure_cluster(struct follow *f, struct etcd_kv *found)
         buf_close(&body);
         buf_close(&value);
         /* whatever came of it, the next listing reads the id that stands */
-        return err_is(&e) ? e : err_make(ERR_LOST, "the cluster id was just written: reading again");
+        return err_is(&e) ? e
+                          : err_make(ERR_LOST, "the cluster id was just written: reading again");
     }
-    if (f->cluster_id[0] && strcmp(f->cluster_id, id) != 0)
-        log_error("the cluster id under %s changed from %s to %s", f->cfg.prefix, f->cluster_id, id);
-    snprintf(f->cluster_id, sizeof f->cluster_id, "%s", id);
-    board_set_cluster(f->cfg.board, id);
-    return OK_ERR;
+    struct err e = f->cfg.confirm(f->cfg.ctx, id, header->cluster_id);
+    if (!err_is(&e))
+        board_set_cluster(f->cfg.board, id);
+    return e;
 }
 
 /* One answer at one revision: everything live, where `commit` stands, the cluster id. */
@@ -179,13 +173,12 @@ static struct err list_live(struct follow *f)
     struct buf live_end = {0}, body = {0};
     struct etcd_reply reply = {0};
     struct etcd_txn_result result = {0};
-    snprintf(live, sizeof live, "%slive/", f->cfg.prefix);
-    snprintf(cluster, sizeof cluster, "%scluster", f->cfg.prefix);
-    etcd_prefix_end(bytes_str(live), &live_end);
+    struct bytes live_key = keys_live(live, f->cfg.prefix);
+    etcd_prefix_end(live_key, &live_end);
     struct etcd_op ranges[] = {
-        {.kind = ETCD_OP_RANGE, .key = bytes_str(live), .range_end = buf_view(&live_end)},
-        {.kind = ETCD_OP_RANGE, .key = commit_key(f, commit, sizeof commit)},
-        {.kind = ETCD_OP_RANGE, .key = bytes_str(cluster)},
+        {.kind = ETCD_OP_RANGE, .key = live_key, .range_end = buf_view(&live_end)},
+        {.kind = ETCD_OP_RANGE, .key = keys_commit(commit, f->cfg.prefix)},
+        {.kind = ETCD_OP_RANGE, .key = keys_cluster(cluster, f->cfg.prefix)},
     };
     etcd_encode_txn(&body, &(struct etcd_txn){.success = ranges, .success_count = 3});
     struct err e = call(f, ETCD_PATH_TXN, &body, &reply);
@@ -196,14 +189,15 @@ static struct err list_live(struct follow *f)
     if (!err_is(&e) && result.result_count != 3)
         e = err_make(ERR_PROTOCOL, "etcd answered %zu of 3 listings", result.result_count);
     if (!err_is(&e))
-        e = ensure_cluster(f, result.results[2].count ? result.results[2].kvs : NULL);
+        e = ensure_cluster(f, result.results[2].count ? result.results[2].kvs : NULL,
+                           &result.header);
     if (err_is(&e))
         goto out;
     f->live_revision = result.header.revision;
     f->commit_revision = result.results[1].count ? result.results[1].kvs[0].mod_revision : 0;
     if (result.results[1].count)
         candidate_see_record(f->cfg.candidate, result.results[1].kvs[0].value, now_ms);
-    live_reset(f->cfg.live, result.results[0].kvs, result.results[0].count);
+    live_reset(f->cfg.live, result.results[0].kvs, result.results[0].count, result.header.revision);
     live_tell(f->cfg.live);
 out:
     etcd_txn_result_close(&result);
@@ -213,8 +207,8 @@ out:
     return e;
 }
 
-static struct err post_page(struct follow *f, const struct etcd_range_result *page, int64_t revision,
-                            bool first)
+static struct err post_page(struct follow *f, const struct etcd_range_result *page,
+                            int64_t revision, bool first)
 {
     struct etcd_event *events = mem_array(page->count, sizeof *events);
     for (size_t i = 0; i < page->count; i++)
@@ -243,9 +237,8 @@ static struct err load_state(struct follow *f, int64_t *revision)
     char start[KEY_MAX];
     struct buf key = {0}, end = {0}, body = {0};
     struct err e = OK_ERR;
-    snprintf(start, sizeof start, "%sstate/", f->cfg.prefix);
-    buf_str(&key, start);
-    etcd_prefix_end(bytes_str(start), &end);
+    buf_bytes(&key, keys_state(start, f->cfg.prefix));
+    etcd_prefix_end(buf_view(&key), &end);
     *revision = 0;
     int64_t keys = 128, total = 0;
     for (bool more = true; more && !err_is(&e);) {
@@ -290,17 +283,17 @@ static struct etcd_stream *open_watch(struct follow *f, int64_t from)
 {
     char state[KEY_MAX], live[KEY_MAX];
     struct buf state_end = {0}, live_end = {0}, body = {0};
-    snprintf(state, sizeof state, "%sstate/", f->cfg.prefix);
-    snprintf(live, sizeof live, "%slive/", f->cfg.prefix);
-    etcd_prefix_end(bytes_str(state), &state_end);
-    etcd_prefix_end(bytes_str(live), &live_end);
+    struct bytes state_key = keys_state(state, f->cfg.prefix);
+    struct bytes live_key = keys_live(live, f->cfg.prefix);
+    etcd_prefix_end(state_key, &state_end);
+    etcd_prefix_end(live_key, &live_end);
     struct etcd_watch watches[] = {
-        {.key = bytes_str(state),
+        {.key = state_key,
          .range_end = buf_view(&state_end),
          .watch_id = WATCH_STATE,
          .start_revision = from + 1,
          .progress_notify = true},
-        {.key = bytes_str(live),
+        {.key = live_key,
          .range_end = buf_view(&live_end),
          .watch_id = WATCH_LIVE,
          .start_revision = f->live_revision + 1},
@@ -378,7 +371,7 @@ static void *follow_run(void *arg)
     while (!atomic_load(&f->stopping)) {
         int64_t began = clock_boot_ms();
         struct err e = watch_once(f);
-        if (atomic_load(&f->stopping) || e.code == ERR_CANCELLED)
+        if (atomic_load(&f->stopping) || (e.code == ERR_CANCELLED && !atomic_load(&f->reload)))
             continue;
         log_limited(&limit, LOG_WARN, "etcd at %s: %s", etcd_endpoint_url(f->etcd, f->endpoint),
                     e.message);

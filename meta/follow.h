@@ -1,6 +1,6 @@
-/* Follows etcd: one request with two watches, `state/` for the replica and `live/` for the live table.
- * Lists what is live anew at each connect, lists the whole state where the watch cannot go on, changes the
- * endpoint when the watch falls silent. */
+/* Follows etcd: one request with two watches, `state/` for the replica and `live/` for the live
+ * table. Lists what is live anew at each connect, lists the whole state where the watch cannot go
+ * on, changes the endpoint when the watch falls silent. */
 #pragma once
 #include "common/base/err.h"
 #include <stdbool.h>
@@ -20,13 +20,18 @@ struct follow_config {
     struct live *live;
     struct replica *replica;
     struct candidate *candidate; /* told of each commit record as soon as it arrives */
+    /* Whether this member belongs to the cluster that etcd holds; asked at each connect. An error
+     * keeps the follower from going on. */
+    struct err (*confirm)(void *ctx, const char *cluster_id, uint64_t etcd_cluster_id);
+    void *ctx;
 };
 
 struct err follow_start(struct follow **out, const struct follow_config *cfg);
 void follow_stop(struct follow *f);
 
-/* Reopens the state watch at the replica's applied revision + 1, or with `reload` lists the state anew.
- * What the present watch still brings carries an older generation than the one returned. Any thread. */
+/* Reopens the state watch at the replica's applied revision + 1, or with `reload` lists the state
+ * anew. What the present watch still brings carries an older generation than the one returned. Any
+ * thread. */
 uint64_t follow_reopen(struct follow *f, bool reload, const char *why);
 /* Whether the watch is open and was heard of lately. */
 bool follow_healthy(struct follow *f);

@@ -1,5 +1,6 @@
-/* The replica thread: the one writer of the local state. As a follower it applies what the watch brings; as
- * the leader it gathers mutations into batches and commits them, one fenced etcd txn in flight. */
+/* The replica thread: the one writer of the local state. As a follower it applies what the watch
+ * brings; as the leader it gathers mutations into batches and commits them, one fenced etcd txn in
+ * flight. */
 #pragma once
 #include "common/base/err.h"
 #include "common/base/etcd_types.h"
@@ -12,36 +13,43 @@ struct store;
 struct candidate;
 struct follow;
 
-/* One mutation on its way. Whoever submits it allocates it; `done` is called exactly once, on the replica's
- * thread, and owns it from then on. */
+/* One mutation on its way. Whoever submits it allocates it; `done` is called exactly once, on the
+ * replica's thread, and owns it from then on. */
 struct write {
     struct plan_request request;
     size_t bytes;         /* what it holds in memory, for --max-pending-bytes */
     int64_t deadline_ms;  /* of the caller (clock_boot_ms); INT64_MAX: none */
     int64_t submitted_us; /* clock_mono_us */
-    /* err OK: `answer` is what happened, with its revision filled in; borrowed for the call. epoch is that
-     * of the leadership which committed it. */
-    void (*done)(struct write *w, const struct err *err, const struct plan_answer *answer, uint64_t epoch);
+    /* err OK: `answer` is what happened, with its revision filled in; borrowed for the call. epoch
+     * is that of the leadership which committed it. */
+    void (*done)(struct write *w, const struct err *err, const struct plan_answer *answer,
+                 uint64_t epoch);
     void *user;
-    struct write *next;   /* of the replica */
+    /* of the replica */
+    struct write *next;
+    struct plan_answer *answer;
 };
+
+/* The word of the store that names the last leadership of this directory: "<epoch> <nonce>". */
+#define REPLICA_LED_WORD "led"
 
 struct replica_config {
     struct board *board;
     struct store *store;
-    const char *etcd;      /* endpoints */
-    const char *prefix;    /* "/baton/<cluster>/" */
+    const char *etcd;   /* endpoints */
+    const char *prefix; /* "/baton/<cluster>/" */
     const char *member_id;
     int64_t ttl_ms;
     int64_t max_pending, max_pending_bytes;
     int64_t dedup_bytes;
-    int64_t max_txn_ops;   /* 0: learn it from etcd */
+    int64_t max_txn_ops; /* 0: learn it from etcd */
 };
 
 struct err replica_start(struct replica **out, const struct replica_config *cfg);
-/* Answers what is pending and joins the thread. */
+/* Answers what is pending and joins the thread; it may still be spoken to until replica_free. */
 void replica_stop(struct replica *r);
-/* Before replica_start's thread is given work: whom it tells. */
+void replica_free(struct replica *r);
+/* Before anything is said to it: whom it tells. */
 void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow);
 
 /* Any thread. An error (OVERLOADED, or why this member takes no writes) leaves w the caller's. */
@@ -53,19 +61,23 @@ void replica_step_down(struct replica *r, uint64_t epoch, const char *why);
 
 /* ---- from the follow thread: owned copies that the replica frees ---- */
 struct replica_events {
-    int64_t revision;            /* all events share it */
-    uint64_t generation;         /* of the watch that brought it; see follow_reopen */
+    int64_t revision;    /* all events share it */
+    uint64_t generation; /* of the watch that brought it; see follow_reopen */
     int64_t received_ms;
-    struct etcd_event *events;   /* slices point into one block behind the array */
+    struct etcd_event *events; /* slices point into one block behind the array */
     size_t count;
 };
-struct replica_events *replica_events_new(const struct etcd_event *events, size_t count, int64_t received_ms);
-/* Wait while the replica has more than it can work off; false when it is stopping (e stays the caller's). */
+struct replica_events *replica_events_new(const struct etcd_event *events, size_t count,
+                                          int64_t revision, int64_t received_ms);
+void replica_events_free(struct replica_events *e);
+/* Wait while the replica has more than it can work off; false when it is stopping (e stays the
+ * caller's). */
 bool replica_watch(struct replica *r, struct replica_events *e);
-/* A page of a full listing at page->revision; `first` empties the store before, `last` ends the listing. */
+/* A page of a full listing at page->revision; `first` empties the store before, `last` ends the
+ * listing. */
 bool replica_load(struct replica *r, struct replica_events *page, bool first, bool last);
-/* A watch of this generation was opened when the state stood at `revision` (the mod_revision of `commit`):
- * a replica that has applied it is caught up. */
+/* A watch of this generation was opened when the state stood at `revision` (the mod_revision of
+ * `commit`): a replica that has applied it is caught up. */
 void replica_opened(struct replica *r, uint64_t generation, int64_t revision);
 void replica_watch_lost(struct replica *r);
 int64_t replica_applied(struct replica *r);

@@ -1,5 +1,5 @@
-/* How long to wait before trying again: doubles from min to max, each time a random part of it (half to
- * whole), so that many who failed together do not come back together. */
+/* How long to wait before trying again: doubles from min to max, each time a random part of it
+ * (half to whole), so that many who failed together do not come back together. */
 #pragma once
 #include "common/base/rng.h"
 

@@ -3,7 +3,8 @@
 #include <stdint.h>
 #include <time.h>
 
-int64_t clock_boot_ms(void); /* goes on while the host sleeps: leases and deadlines are counted in it */
+int64_t
+clock_boot_ms(void); /* goes on while the host sleeps: leases and deadlines are counted in it */
 int64_t clock_mono_us(void); /* for measuring how long something took */
 int64_t clock_unix_ms(void); /* wall clock; shown to people, decides nothing */
 /* For pthread_cond_timedwait on CLOCK_MONOTONIC: the moment ms from now. */

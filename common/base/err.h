@@ -19,6 +19,7 @@
     X(STALE_EPOCH, "STALE_EPOCH")                                                                  \
     X(BAD_EPOCH, "BAD_EPOCH")                                                                      \
     X(KEY_NOT_FOUND, "KEY_NOT_FOUND")                                                              \
+    X(UNKNOWN_SERVICE, "UNKNOWN_SERVICE")                                                          \
     X(TOO_LARGE, "TOO_LARGE")                                                                      \
     X(BAD_KEY, "BAD_KEY")                                                                          \
     X(BAD_REQUEST, "BAD_REQUEST")                                                                  \

@@ -1,5 +1,5 @@
-/* What is said to etcd and what it answers, as plain values: the cores make and judge them, the codec
- * turns them into JSON, a simulation answers them itself. Numbers as in etcd's own API. */
+/* What is said to etcd and what it answers, as plain values: the cores make and judge them, the
+ * codec turns them into JSON, a simulation answers them itself. Numbers as in etcd's own API. */
 #pragma once
 #include "common/base/buf.h"
 #include <stdbool.h>
@@ -21,12 +21,12 @@ enum etcd_op_kind { ETCD_OP_PUT, ETCD_OP_DELETE, ETCD_OP_RANGE };
 struct etcd_op {
     enum etcd_op_kind kind;
     struct bytes key, range_end;
-    struct bytes value;  /* PUT */
-    int64_t lease;       /* PUT; 0: none */
-    int64_t limit;       /* RANGE; 0: all */
-    int64_t revision;    /* RANGE; 0: the newest */
-    bool keys_only;      /* RANGE */
-    bool by_create;      /* RANGE: ascending create_revision instead of key order */
+    struct bytes value; /* PUT */
+    int64_t lease;      /* PUT; 0: none */
+    int64_t limit;      /* RANGE; 0: all */
+    int64_t revision;   /* RANGE; 0: the newest */
+    bool keys_only;     /* RANGE */
+    bool by_create;     /* RANGE: ascending create_revision instead of key order */
 };
 
 struct etcd_txn {

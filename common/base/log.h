@@ -14,8 +14,8 @@ void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 
-/* For lines that an outage would repeat for ever: true when the line may be printed now, at most once in
- * every_ms; *suppressed is how many were swallowed since. All zero to start. Any thread. */
+/* For lines that an outage would repeat for ever: true when the line may be printed now, at most
+ * once in every_ms; *suppressed is how many were swallowed since. All zero to start. Any thread. */
 struct log_limit {
     int64_t last_ms;
     uint64_t suppressed;

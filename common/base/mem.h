@@ -1,4 +1,5 @@
-/* Allocation that aborts when memory is out: limits, not error paths, bound memory. Free with free(). */
+/* Allocation that aborts when memory is out: limits, not error paths, bound memory. Free with
+ * free(). */
 #pragma once
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-/* Declared state machines: the states, which moves are allowed, and one door through which every move
- * goes. States are named for what they wait for. */
+/* Declared state machines: the states, which moves are allowed, and one door through which every
+ * move goes. States are named for what they wait for. */
 #pragma once
 #include <stdint.h>
 

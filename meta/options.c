@@ -1,0 +1,201 @@
+#include "meta/options.h"
+#include "meta/core/record.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct meta_options parsed; /* rows need an address that is known at compile time */
+
+static const struct option_row rows[] = {
+    {.group = "Who and where",
+     .name = "id",
+     .kind = OPTION_STRING,
+     .target = &parsed.id,
+     .value = "NAME",
+     .help = "Name of this member, unique in its cluster (default: the host's name)."},
+    {.name = "data",
+     .kind = OPTION_STRING,
+     .target = &parsed.data,
+     .fallback = "baton-data",
+     .value = "DIR",
+     .help = "Directory of this member alone; made when missing."},
+    {.name = "listen",
+     .kind = OPTION_STRING,
+     .target = &parsed.listen,
+     .fallback = "127.0.0.1:5690",
+     .value = "HOST:PORT",
+     .help = "Where gRPC is served."},
+    {.name = "advertise",
+     .kind = OPTION_STRING,
+     .target = &parsed.advertise,
+     .value = "HOST:PORT",
+     .help = "Address that the others reach this member at (default: as --listen)."},
+    {.name = "http",
+     .kind = OPTION_STRING,
+     .target = &parsed.http,
+     .fallback = "127.0.0.1:5691",
+     .value = "HOST:PORT|off",
+     .help = "Where /metrics, /healthz, /readyz and /status are served."},
+    {.group = "The cluster",
+     .name = "etcd",
+     .kind = OPTION_STRING,
+     .target = &parsed.etcd,
+     .required = true,
+     .value = "URL[,URL...]",
+     .help = "The etcd endpoints."},
+    {.name = "cluster",
+     .kind = OPTION_STRING,
+     .target = &parsed.cluster,
+     .fallback = "default",
+     .value = "NAME",
+     .help = "Which cluster: its keys are those below /baton/NAME/ in etcd."},
+    {.name = "ttl",
+     .kind = OPTION_DURATION,
+     .target = &parsed.ttl_ms,
+     .fallback = "5s",
+     .value = "TIME",
+     .min = 1000,
+     .max = 600000,
+     .help = "How long a leader that is silent keeps its leadership."},
+    {.name = "drain-timeout",
+     .kind = OPTION_DURATION,
+     .target = &parsed.drain_timeout_ms,
+     .fallback = "10s",
+     .value = "TIME",
+     .min = 0,
+     .max = 3600000,
+     .help = "How long SIGTERM waits for calls in flight."},
+    {.group = "Limits",
+     .name = "max-pending",
+     .kind = OPTION_INT,
+     .target = &parsed.max_pending,
+     .fallback = "20000",
+     .value = "N",
+     .min = 1,
+     .max = 10000000,
+     .help = "Mutations that wait for a commit; more are refused with OVERLOADED."},
+    {.name = "max-pending-bytes",
+     .kind = OPTION_BYTES,
+     .target = &parsed.max_pending_bytes,
+     .fallback = "128MiB",
+     .value = "SIZE",
+     .min = 2 << 20,
+     .max = 1ll << 40,
+     .help = "Their size in all."},
+    {.name = "dedup-bytes",
+     .kind = OPTION_BYTES,
+     .target = &parsed.dedup_bytes,
+     .fallback = "256MiB",
+     .value = "SIZE",
+     .min = 1 << 20,
+     .max = 1ll << 40,
+     .help = "Room for request ids and their answers."},
+    {.name = "map-bytes",
+     .kind = OPTION_BYTES,
+     .target = &parsed.map_bytes,
+     .fallback = "64GiB",
+     .value = "SIZE",
+     .min = 1 << 20,
+     .max = 1ll << 46,
+     .help = "Address space of the local state, its upper bound; memory is used as needed."},
+    {.name = "max-txn-ops",
+     .kind = OPTION_INT,
+     .target = &parsed.max_txn_ops,
+     .fallback = "0",
+     .value = "N",
+     .min = 0,
+     .max = 1 << 16,
+     .help = "Operations in one etcd txn; 0: ask etcd what it takes."},
+    {.name = "rpc-threads",
+     .kind = OPTION_INT,
+     .target = &parsed.rpc_threads,
+     .fallback = "2",
+     .value = "N",
+     .min = 1,
+     .max = 64,
+     .help = "Threads that serve RPCs."},
+    {.group = "Other",
+     .name = "log-level",
+     .kind = OPTION_CHOICE,
+     .target = &parsed.log_level,
+     .fallback = "info",
+     .value = "LEVEL",
+     .choices = "debug|info|warn|error",
+     .help = "The least important lines that are logged."},
+};
+
+static const struct option_set set = {
+    .program = "baton-meta",
+    .usage = "--etcd URL[,URL...] [options]",
+    .about =
+        "A member of a Baton cluster: elects a leader through etcd with the others and, while it "
+        "leads, serves the cluster's metadata.",
+    .footer = "SIGTERM hands leadership over, finishes what is in flight and exits 0.",
+    .rows = rows,
+    .count = sizeof rows / sizeof rows[0],
+};
+
+static struct err check_name(const char *option, const char *name)
+{
+    if (!*name || strlen(name) > ID_MAX)
+        return err_make(ERR_USAGE, "--%s '%.80s': must have 1 to %d characters", option, name,
+                        ID_MAX);
+    for (const char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+            return err_make(ERR_USAGE, "--%s '%s': only letters, digits, '-', '_' and '.'", option,
+                            name);
+    return OK_ERR;
+}
+
+static struct err check_address(const char *option, const char *addr, bool reachable)
+{
+    char host[256];
+    int port;
+    struct err e = options_split_address(addr, host, sizeof host, &port);
+    if (err_is(&e))
+        return err_wrap(e, "--%s", option);
+    bool any = !*host || !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
+    if (reachable && (any || port == 0))
+        return err_make(ERR_USAGE, "--advertise HOST:PORT is needed: others cannot reach '%s'",
+                        addr);
+    return OK_ERR;
+}
+
+static struct err check(struct meta_options *o)
+{
+    struct err e = check_name("id", o->id);
+    if (!err_is(&e))
+        e = check_name("cluster", o->cluster);
+    if (!err_is(&e))
+        e = check_address("listen", o->listen, false);
+    if (!err_is(&e))
+        e = check_address("advertise", o->advertise, true);
+    if (!err_is(&e) && strcmp(o->http, "off") != 0)
+        e = check_address("http", o->http, false);
+    return e;
+}
+
+struct err meta_options_parse(struct meta_options *o, int argc, char **argv, enum option_show *show)
+{
+    static char host[ID_MAX + 1];
+    struct err e = options_parse(&set, &argc, argv, show);
+    if (err_is(&e) || *show != OPTION_SHOW_NOTHING)
+        return e;
+    if (argc > 1)
+        return err_make(ERR_USAGE, "'%s' is no option: see --help", argv[1]);
+    if (!parsed.id) {
+        gethostname(host, sizeof host - 1);
+        parsed.id = host;
+    }
+    if (!parsed.advertise)
+        parsed.advertise = parsed.listen;
+    *o = parsed;
+    snprintf(o->prefix, sizeof o->prefix, "/baton/%s/", o->cluster);
+    return check(o);
+}
+
+void meta_options_help(void)
+{
+    options_help(&set, stdout);
+}

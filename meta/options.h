@@ -1,0 +1,19 @@
+/* The command line of baton-meta. */
+#pragma once
+#include "common/base/err.h"
+#include "common/base/options.h"
+#include <stdint.h>
+
+struct meta_options {
+    const char *id, *data, *cluster;
+    const char *listen, *advertise, *http, *etcd;
+    int64_t ttl_ms, drain_timeout_ms;
+    int64_t max_pending, max_pending_bytes, dedup_bytes, map_bytes, max_txn_ops, rpc_threads;
+    const char *log_level;
+    char prefix[160]; /* "/baton/<cluster>/" */
+};
+
+/* USAGE errors name the option. */
+struct err meta_options_parse(struct meta_options *o, int argc, char **argv,
+                              enum option_show *show);
+void meta_options_help(void);

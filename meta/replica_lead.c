@@ -1,0 +1,475 @@
+/* The replica as leader: drain, then batch after batch. */
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "meta/candidate.h"
+#include "meta/core/keys.h"
+#include "meta/follow.h"
+#include "meta/metrics.h"
+#include "meta/replica_parts.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FENCE_OPS = 8,            /* what the fence adds to a txn, both branches, with room to spare */
+    BATCH_BYTES = 1280 * 1024 /* under etcd's --max-request-bytes of 1.5 MiB */
+};
+
+/* ---- writes ---- */
+
+static void write_done(struct replica *r, struct write *w, const struct err *err,
+                       const struct plan_answer *answer)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    r->writes.count--;
+    r->writes.bytes -= w->bytes;
+    pthread_mutex_unlock(&r->writes.lock);
+    w->done(w, err, answer, r->lead.epoch);
+}
+
+/* An answer that is recorded may itself be a refusal. */
+static void answer_one(struct replica *r, struct write *w)
+{
+    struct err e = OK_ERR;
+    if (w->answer->code != ERR_OK)
+        e = err_make(w->answer->code, "nothing was there to delete");
+    write_done(r, w, &e, w->answer);
+}
+
+static void fail_all(struct replica *r, struct write *list, const struct err *why)
+{
+    while (list) {
+        struct write *w = list;
+        list = w->next;
+        write_done(r, w, why, NULL);
+    }
+}
+
+static void open_writes(struct replica *r)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    r->writes.open = true;
+    pthread_mutex_unlock(&r->writes.lock);
+}
+
+/* What came in since, behind what waits already. */
+static void gather_writes(struct replica *r)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    struct write *fresh = r->writes.head;
+    r->writes.head = NULL;
+    r->writes.tail = &r->writes.head;
+    pthread_mutex_unlock(&r->writes.lock);
+    struct write **tail = &r->waiting;
+    while (*tail)
+        tail = &(*tail)->next;
+    *tail = fresh;
+}
+
+/* Nothing more is accepted, and what was accepted but not sent certainly did not happen. */
+static void close_writes(struct replica *r)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    r->writes.open = false;
+    pthread_mutex_unlock(&r->writes.lock);
+    gather_writes(r);
+    struct write *all = r->waiting;
+    r->waiting = NULL;
+    struct err e = err_make(ERR_NOT_LEADER, "member %s leads no more: ask again", r->cfg.member_id);
+    fail_all(r, all, &e);
+}
+
+/* ---- batches ---- */
+
+static bool expired(const struct write *w, int64_t now_ms)
+{
+    return w->deadline_ms != INT64_MAX && w->deadline_ms <= now_ms;
+}
+
+/* Puts what fits into the batch; what does not stays waiting, in its order. */
+static void fill_batch(struct replica *r, int64_t now_ms)
+{
+    struct write **at = &r->waiting, **flight_tail = &r->flight;
+    bool full = false;
+    while (*at && !full) {
+        struct write *w = *at;
+        struct err refusal = OK_ERR;
+        enum plan_verdict verdict = PLAN_REFUSED;
+        if (expired(w, now_ms))
+            refusal = err_make(ERR_TIMEOUT, "the deadline passed before the commit began");
+        else
+            verdict = plan_add(&r->batch, &w->request, &w->answer, &refusal);
+        switch (verdict) {
+        case PLAN_TAKEN:
+            *at = w->next;
+            w->next = NULL;
+            *flight_tail = w;
+            flight_tail = &w->next;
+            break;
+        case PLAN_WAIT_NEXT:
+            at = &w->next;
+            break;
+        case PLAN_FULL:
+            full = true;
+            break;
+        case PLAN_ANSWERED:
+            *at = w->next;
+            meta_count_replayed();
+            answer_one(r, w);
+            break;
+        case PLAN_REFUSED:
+            *at = w->next;
+            write_done(r, w, &refusal, NULL);
+            break;
+        }
+    }
+}
+
+static void carry_out(struct replica *r, struct commit_effects *effects);
+
+static void begin_batch(struct replica *r, int64_t now_ms)
+{
+    char room[KEY_MAX];
+    struct plan_limits limits = {.max_ops = (size_t)r->max_txn_ops - FENCE_OPS,
+                                 .max_bytes = BATCH_BYTES};
+    struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
+    struct plan_view view = store_view(snap);
+    plan_begin(&r->batch, keys_state(room, r->cfg.prefix), &view, &r->window, &limits, now_ms);
+    fill_batch(r, now_ms);
+    bool due = now_ms >= r->next_heartbeat_ms;
+    if (r->flight || due) {
+        struct commit_effects effects = {0};
+        plan_end(&r->batch);
+        r->in_flight = true;
+        r->began_us = clock_mono_us();
+        r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
+        commit_begin(r->commit, r->batch.ops, r->batch.op_count, r->batch.events, now_ms, &effects);
+        r->flight_record = *commit_record(r->commit);
+        store_snapshot_close(snap);
+        carry_out(r, &effects);
+        return;
+    }
+    store_snapshot_close(snap);
+}
+
+/* While ACTIVATING there is no plan: only the heartbeat that keeps others from taking over. */
+static void begin_heartbeat(struct replica *r, int64_t now_ms)
+{
+    struct commit_effects effects = {0};
+    r->in_flight = true;
+    r->began_us = clock_mono_us();
+    r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
+    commit_begin(r->commit, NULL, 0, 0, now_ms, &effects);
+    r->flight_record = *commit_record(r->commit);
+    carry_out(r, &effects);
+}
+
+/* ---- outcomes ---- */
+
+static void depose(struct replica *r, const struct err *why)
+{
+    candidate_post(
+        r->candidate,
+        &(struct election_event){.kind = ELECTION_DEPOSED, .epoch = r->lead.epoch, .err = *why});
+}
+
+static void renew(struct replica *r, const struct commit_outcome *o)
+{
+    if (o->renew_ms > r->renew_ms)
+        r->renew_ms = o->renew_ms;
+    if (r->mode == REPLICA_LEADING)
+        board_extend_gate(r->cfg.board, r->lead.epoch,
+                          r->renew_ms + r->lead.ttl_ms - r->lead.margin_ms);
+    if (o->proof_ms)
+        candidate_post(r->candidate, &(struct election_event){.kind = ELECTION_RENEWED,
+                                                              .epoch = r->lead.epoch,
+                                                              .sent_ms = o->proof_ms});
+}
+
+/* etcd holds it, so it is durable whatever becomes of the local copy. */
+static void apply_batch(struct replica *r, int64_t revision)
+{
+    struct bytes record = record_view(&r->flight_record);
+    struct err e = store_apply_ops(r->cfg.store, revision, r->batch.ops, r->batch.op_count, record);
+    if (err_is(&e)) {
+        board_close_gate(r->cfg.board, r->lead.epoch);
+        depose(r, &e);
+        replica_drop_state(r, &e);
+        return;
+    }
+    replica_set_applied(r, revision);
+}
+
+static void answer_flight(struct replica *r, const struct err *err)
+{
+    struct write *list = r->flight;
+    r->flight = NULL;
+    while (list) {
+        struct write *w = list;
+        list = w->next;
+        if (err_is(err))
+            write_done(r, w, err, NULL);
+        else
+            answer_one(r, w);
+    }
+}
+
+static void batch_applied(struct replica *r, const struct commit_outcome *o)
+{
+    meta_count_commit(r->batch.request_count, clock_mono_us() - r->began_us);
+    if (r->mode == REPLICA_ACTIVATING) {
+        r->beat_revision = o->revision;
+        r->beat_record = r->flight_record;
+        return;
+    }
+    if (r->mode == REPLICA_LEADING && o->kind == COMMIT_APPLIED)
+        apply_batch(r, o->revision);
+    struct err e = OK_ERR;
+    if (o->revision)
+        plan_committed(&r->batch, o->revision, clock_boot_ms());
+    else
+        e = err_make(ERR_OUTCOME_UNKNOWN, "it was committed, but its revision is no longer known");
+    if (o->kind == COMMIT_APPLIED)
+        renew(r, o);
+    answer_flight(r, &e);
+}
+
+static void finish_step_down(struct replica *r)
+{
+    commit_free(r->commit);
+    r->commit = NULL;
+    r->mode = REPLICA_FOLLOWING;
+    r->opened = false;
+    replica_caught_up(r, false);
+    if (!r->broken)
+        r->generation = follow_reopen(r->follow, false, "this member leads no more");
+    candidate_post(r->candidate,
+                   &(struct election_event){.kind = ELECTION_SETTLED, .epoch = r->lead.epoch});
+}
+
+static void on_outcome(struct replica *r, const struct commit_outcome *o)
+{
+    struct err e = o->err;
+    r->in_flight = false;
+    meta_count_outcome(o->kind);
+    switch (o->kind) {
+    case COMMIT_APPLIED:
+        batch_applied(r, o);
+        if (r->mode == REPLICA_ACTIVATING)
+            renew(r, o);
+        break;
+    case COMMIT_APPLIED_DEPOSED:
+        batch_applied(r, o);
+        break;
+    case COMMIT_NEVER:
+        log_warn("etcd refused a commit: %s", e.message);
+        renew(r, o);
+        answer_flight(r, &e);
+        break;
+    case COMMIT_NOT_APPLIED:
+        e = err_make(ERR_FENCED, "member %s was deposed before this could happen: ask again",
+                     r->cfg.member_id);
+        answer_flight(r, &e);
+        break;
+    case COMMIT_UNKNOWN:
+        e = err_make(ERR_OUTCOME_UNKNOWN,
+                     "it is not known whether this happened: ask again with the same request id");
+        answer_flight(r, &e);
+        break;
+    }
+    bool deposed = o->kind != COMMIT_APPLIED && o->kind != COMMIT_NEVER;
+    if (r->mode == REPLICA_SETTLING)
+        finish_step_down(r);
+    else if (deposed)
+        depose(r, &o->err);
+}
+
+/* ---- attempts ---- */
+
+struct attempt {
+    struct replica *replica;
+    uint64_t number;
+};
+
+static void on_reply(void *arg, struct etcd_reply *reply)
+{
+    struct attempt *a = arg;
+    replica_post_answer(a->replica, a->number, reply);
+    free(a);
+}
+
+static void carry_out(struct replica *r, struct commit_effects *effects)
+{
+    if (effects->send) {
+        const struct commit_send *send = &effects->attempt;
+        struct buf body = {0};
+        struct attempt *a = mem_alloc(sizeof *a);
+        a->replica = r;
+        a->number = send->attempt;
+        etcd_encode_txn(&body, send->txn);
+        etcd_call(r->etcd, ETCD_PATH_TXN, buf_view(&body), (int)send->endpoint, send->timeout_ms,
+                  on_reply, a);
+        buf_close(&body);
+    }
+    if (effects->done)
+        on_outcome(r, &effects->outcome);
+}
+
+void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
+                    const struct etcd_txn_result *result)
+{
+    struct commit_effects effects = {0};
+    if (!r->commit)
+        return; /* an attempt of a leadership that is settled and gone */
+    commit_on_answer(r->commit, attempt, err, err_is(err) ? NULL : result, clock_boot_ms(),
+                     &effects);
+    carry_out(r, &effects);
+}
+
+/* ---- the way in and out ---- */
+
+/* A later process on this directory knows by it that this leadership is dead. Losing it costs a
+ * wait. */
+static void remember_leadership(struct replica *r)
+{
+    char word[NONCE_DIGITS + 32];
+    snprintf(word, sizeof word, "%llu %s", (unsigned long long)r->lead.epoch, r->lead.nonce);
+    struct err e = store_set_word(r->cfg.store, REPLICA_LED_WORD, word);
+    if (err_is(&e))
+        log_warn("cannot note the leadership: %s", e.message);
+}
+
+void lead_begin(struct replica *r, const struct leadership *l)
+{
+    INVARIANT(r->mode == REPLICA_FOLLOWING && !r->commit);
+    r->lead = *l;
+    r->mode = REPLICA_ACTIVATING;
+    remember_leadership(r);
+    if (r->max_txn_ops <= FENCE_OPS)
+        r->max_txn_ops = 128;
+    r->commit = commit_new(l, (size_t)etcd_endpoint_count(r->etcd), rng_next(&r->rng));
+    r->renew_ms = l->first_attempt_ms;
+    r->next_heartbeat_ms = l->first_attempt_ms + l->ttl_ms / 4;
+    r->beat_revision = 0;
+    lead_try_activate(r);
+}
+
+static void inherit_chunk(void *arg, const struct dedup_slot *slot)
+{
+    struct replica *r = arg;
+    struct dedup_slot fresh = *slot;
+    fresh.seen_ms = clock_boot_ms();
+    dedup_window_add(&r->window, &fresh);
+}
+
+static void inherit_ids(struct replica *r)
+{
+    struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
+    dedup_window_clear(&r->window, store_floor(snap));
+    store_chunks(snap, inherit_chunk, r);
+    store_snapshot_close(snap);
+}
+
+static void fail_activation(struct replica *r, const struct err *e)
+{
+    candidate_post(r->candidate, &(struct election_event){.kind = ELECTION_ACTIVATION_FAILED,
+                                                          .epoch = r->lead.epoch,
+                                                          .err = *e});
+}
+
+void lead_try_activate(struct replica *r)
+{
+    if (r->mode != REPLICA_ACTIVATING || r->broken ||
+        replica_applied(r) < r->lead.takeover_revision)
+        return;
+    if (r->last.epoch != r->lead.epoch || strcmp(r->last.nonce, r->lead.nonce) != 0) {
+        struct err e =
+            err_make(ERR_FENCED, "the state holds epoch %llu where %llu took over",
+                     (unsigned long long)r->last.epoch, (unsigned long long)r->lead.epoch);
+        fail_activation(r, &e);
+        return;
+    }
+    if (r->beat_revision > replica_applied(r)) {
+        struct err e =
+            store_apply_ops(r->cfg.store, r->beat_revision, NULL, 0, record_view(&r->beat_record));
+        if (err_is(&e)) {
+            fail_activation(r, &e);
+            return;
+        }
+        replica_set_applied(r, r->beat_revision);
+    }
+    inherit_ids(r);
+    r->mode = REPLICA_LEADING;
+    board_open_gate(r->cfg.board, r->lead.epoch);
+    board_extend_gate(r->cfg.board, r->lead.epoch,
+                      r->renew_ms + r->lead.ttl_ms - r->lead.margin_ms);
+    open_writes(r);
+    candidate_post(r->candidate,
+                   &(struct election_event){.kind = ELECTION_ACTIVATED, .epoch = r->lead.epoch});
+}
+
+void lead_end(struct replica *r, uint64_t epoch, const char *why)
+{
+    bool mine = r->mode != REPLICA_FOLLOWING && r->lead.epoch == epoch;
+    if (!mine) {
+        candidate_post(r->candidate,
+                       &(struct election_event){.kind = ELECTION_SETTLED, .epoch = epoch});
+        return;
+    }
+    if (r->mode == REPLICA_SETTLING)
+        return;
+    log_info("stepping down from epoch %llu: %s", (unsigned long long)epoch, why);
+    r->mode = REPLICA_SETTLING;
+    close_writes(r);
+    commit_stop(r->commit);
+    if (!r->in_flight)
+        finish_step_down(r);
+}
+
+void lead_give_up(struct replica *r)
+{
+    struct commit_effects effects = {0};
+    if (!r->commit)
+        return;
+    close_writes(r);
+    if (r->in_flight)
+        commit_give_up(r->commit, clock_boot_ms(), &effects);
+    if (effects.done)
+        on_outcome(r, &effects.outcome);
+    commit_free(r->commit);
+    r->commit = NULL;
+}
+
+void lead_work(struct replica *r)
+{
+    int64_t now_ms = clock_boot_ms();
+    if (!r->commit)
+        return;
+    if (now_ms >= commit_next_ms(r->commit)) {
+        struct commit_effects effects = {0};
+        commit_on_tick(r->commit, now_ms, &effects);
+        carry_out(r, &effects);
+    }
+    if (!r->commit || !commit_may_begin(r->commit) || r->in_flight)
+        return;
+    if (r->mode == REPLICA_LEADING) {
+        gather_writes(r);
+        if (r->waiting || now_ms >= r->next_heartbeat_ms)
+            begin_batch(r, now_ms);
+    } else if (r->mode == REPLICA_ACTIVATING && now_ms >= r->next_heartbeat_ms) {
+        begin_heartbeat(r, now_ms);
+    }
+}
+
+int64_t lead_next_ms(const struct replica *r)
+{
+    if (!r->commit)
+        return INT64_MAX;
+    int64_t next = commit_next_ms(r->commit);
+    bool beats = r->mode == REPLICA_LEADING || r->mode == REPLICA_ACTIVATING;
+    if (beats && !r->in_flight && r->next_heartbeat_ms < next)
+        next = r->next_heartbeat_ms;
+    return next;
+}

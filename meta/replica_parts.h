@@ -1,0 +1,85 @@
+/* Inside the replica: replica.c follows and dispatches, replica_lead.c leads. All of it belongs to
+ * the replica thread, but for the inbox and the list of writes. */
+#pragma once
+#include "common/base/queue.h"
+#include "common/base/rng.h"
+#include "common/io/etcd.h"
+#include "meta/replica.h"
+#include "meta/store.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum replica_mode {
+    REPLICA_FOLLOWING,
+    REPLICA_ACTIVATING, /* the takeover won; waits for the watch to bring it */
+    REPLICA_LEADING,
+    REPLICA_SETTLING, /* leads no more; waits for the outcome of what is in flight */
+};
+
+/* Mutations that wait for a batch, handed over by the rpc threads. */
+struct write_list {
+    pthread_mutex_t lock;
+    bool open; /* while LEADING */
+    struct write *head, **tail;
+    size_t count, bytes; /* waiting or in flight */
+};
+
+struct replica {
+    struct replica_config cfg;
+    struct candidate *candidate;
+    struct follow *follow;
+    struct etcd_client *etcd;
+    pthread_t thread;
+    struct queue *inbox;
+    struct rng rng;
+    enum replica_mode mode;
+    bool stopping;
+    _Atomic bool halted; /* by replica_stop: nothing is taken any more */
+    struct write_list writes;
+
+    /* following */
+    _Atomic int64_t applied;
+    uint64_t generation;            /* events of an older watch are dropped */
+    struct record last;             /* the last commit record applied; epoch 0: none */
+    bool opened, caught_up, broken; /* broken: waits for a new listing */
+    int64_t opened_revision;
+    int64_t seen_ms; /* when the last commit record was received */
+    char leader_addr[ADDR_MAX + 1];
+    int64_t max_txn_ops; /* 0: not known yet */
+
+    /* leading */
+    struct leadership lead;
+    struct commit *commit;
+    struct plan_batch batch;
+    struct dedup_window window;
+    struct write *waiting; /* taken from the list, in order; not yet in a batch */
+    struct write *flight;  /* in the batch */
+    struct record_bytes flight_record;
+    bool in_flight;
+    int64_t began_us;
+    int64_t next_heartbeat_ms;
+    int64_t renew_ms;      /* of the newest commit known applied */
+    int64_t beat_revision; /* of heartbeats while ACTIVATING: applied after the drain */
+    struct record_bytes beat_record;
+};
+
+/* ---- replica.c ---- */
+void replica_set_applied(struct replica *r, int64_t revision);
+/* A store that fails is thrown away and listed anew. */
+void replica_drop_state(struct replica *r, const struct err *why);
+void replica_caught_up(struct replica *r, bool caught_up);
+
+/* ---- replica_lead.c ---- */
+void lead_begin(struct replica *r, const struct leadership *l);
+void lead_end(struct replica *r, uint64_t epoch, const char *why);
+/* After anything that may have moved the applied revision while ACTIVATING. */
+void lead_try_activate(struct replica *r);
+void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
+                    const struct etcd_txn_result *result);
+/* Timers and, when nothing is in flight, the next batch. */
+void lead_work(struct replica *r);
+int64_t lead_next_ms(const struct replica *r);
+void lead_give_up(struct replica *r);
+
+/* An answer of etcd to an attempt, posted from the client's thread. */
+void replica_post_answer(struct replica *r, uint64_t attempt, const struct etcd_reply *reply);

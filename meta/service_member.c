@@ -1,0 +1,284 @@
+#include "meta/service_member.h"
+#include "baton/v1/member.pb-c.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "meta/board.h"
+#include "meta/core/keys.h"
+#include "meta/live.h"
+#include "meta/state_streams.h"
+#include "meta/store.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEEPALIVE_MS = 1000, HISTORY_LIMIT = 100, HISTORY_MAX = 1000 };
+
+struct service_member {
+    struct service_member_config cfg;
+    struct state_streams *leaders; /* the open WatchLeader streams */
+};
+
+/* ---- messages ---- */
+
+static void leader_message(struct service_member *s, struct board_leader *leader,
+                           Baton__V1__LeaderState *m)
+{
+    board_leader(s->cfg.board, leader);
+    baton__v1__leader_state__init(m);
+    m->cluster_id = leader->cluster_id;
+    m->known = leader->known;
+    m->id = leader->id;
+    m->addr = leader->addr;
+    m->epoch = leader->epoch;
+    m->revision = leader->revision;
+    m->age_ms = leader->age_ms > 0 ? (uint64_t)leader->age_ms : 0;
+    m->member_id = (char *)s->cfg.member_id;
+}
+
+static void pack(const ProtobufCMessage *m, struct buf *out)
+{
+    buf_reserve(out, protobuf_c_message_get_packed_size(m));
+    out->len += protobuf_c_message_pack(m, out->data + out->len);
+}
+
+static void reply_message(struct rpc_call *call, const ProtobufCMessage *m)
+{
+    struct buf body = {0};
+    pack(m, &body);
+    rpc_reply(call, buf_view(&body), NULL, 0);
+    buf_close(&body);
+}
+
+static void bad_request(struct rpc_call *call)
+{
+    struct err e =
+        err_make(ERR_BAD_REQUEST, "%s: the request is no valid message", rpc_call_path(call));
+    rpc_fail(call, &e, NULL);
+}
+
+/* ---- GetLeaderAddr, WatchLeader ---- */
+
+static void handle_get_leader(struct rpc_call *call, void *ctx)
+{
+    struct board_leader leader;
+    Baton__V1__LeaderState m;
+    leader_message(ctx, &leader, &m);
+    reply_message(call, &m.base);
+}
+
+static void write_leader(void *ctx, const char *topic, struct buf *out)
+{
+    struct board_leader leader;
+    Baton__V1__LeaderState m;
+    leader_message(ctx, &leader, &m);
+    pack(&m.base, out);
+}
+
+static void handle_watch_leader(struct rpc_call *call, void *ctx)
+{
+    struct service_member *s = ctx;
+    state_streams_open(s->leaders, call, "");
+}
+
+/* ---- ListMembers, Report ---- */
+
+static void fill_member(struct service_member *s, const struct member_info *info,
+                        const struct board_leader *leader, Baton__V1__Member *m)
+{
+    baton__v1__member__init(m);
+    m->id = (char *)info->id;
+    m->addr = (char *)info->addr;
+    m->http_addr = (char *)info->http_addr;
+    m->version = (char *)info->version;
+    m->instance = (char *)info->instance;
+    m->started_unix_ms = info->started_unix_ms;
+    m->role = BATON__V1__ROLE__ROLE_FOLLOWER;
+    struct live_report report;
+    if (live_reported(s->cfg.live, info->id, &report)) {
+        m->applied_revision = report.applied;
+        m->epoch = report.epoch;
+    }
+    if (strcmp(info->id, s->cfg.member_id) == 0) {
+        struct board_self self;
+        board_self(s->cfg.board, &self);
+        m->role = (Baton__V1__Role)(self.role + 1);
+        m->applied_revision = self.applied;
+        m->epoch = leader->epoch;
+    } else if (leader->known && strcmp(info->id, leader->id) == 0) {
+        m->role = BATON__V1__ROLE__ROLE_LEADER;
+        m->epoch = leader->epoch;
+    }
+    if (m->applied_revision && leader->revision > m->applied_revision)
+        m->lag = leader->revision - m->applied_revision;
+}
+
+static void handle_list_members(struct rpc_call *call, void *ctx)
+{
+    struct service_member *s = ctx;
+    struct board_leader leader;
+    board_leader(s->cfg.board, &leader);
+    struct member_info *infos = mem_array(LIVE_MEMBERS_MAX, sizeof *infos);
+    size_t count = live_members(s->cfg.live, infos, LIVE_MEMBERS_MAX);
+    count = count < LIVE_MEMBERS_MAX ? count : LIVE_MEMBERS_MAX;
+    Baton__V1__Member *members = mem_array(count, sizeof *members);
+    Baton__V1__Member **list = mem_array(count, sizeof *list);
+    for (size_t i = 0; i < count; i++) {
+        fill_member(s, &infos[i], &leader, &members[i]);
+        list[i] = &members[i];
+    }
+    Baton__V1__ListMembersResponse m = BATON__V1__LIST_MEMBERS_RESPONSE__INIT;
+    m.cluster_id = leader.cluster_id;
+    m.n_members = count;
+    m.members = list;
+    reply_message(call, &m.base);
+    free(list);
+    free(members);
+    free(infos);
+}
+
+static void handle_report(struct rpc_call *call, void *ctx)
+{
+    struct service_member *s = ctx;
+    struct board_refusal refusal;
+    if (!board_read_epoch(s->cfg.board)) {
+        board_refusal(s->cfg.board, &refusal);
+        if (err_is(&refusal.err)) {
+            rpc_fail(call, &refusal.err,
+                     &(struct rpc_hints){.leader = refusal.leader_addr,
+                                         .epoch = refusal.epoch,
+                                         .cluster = refusal.cluster_id});
+            return;
+        }
+    }
+    struct bytes body = rpc_call_body(call);
+    Baton__V1__ReportRequest *m = baton__v1__report_request__unpack(NULL, body.len, body.data);
+    if (!m) {
+        bad_request(call);
+        return;
+    }
+    live_report(s->cfg.live, m->member_id,
+                &(struct live_report){.applied = m->applied_revision,
+                                      .epoch = m->epoch,
+                                      .received_ms = clock_boot_ms()});
+    baton__v1__report_request__free_unpacked(m, NULL);
+    Baton__V1__ReportResponse answer = BATON__V1__REPORT_RESPONSE__INIT;
+    reply_message(call, &answer.base);
+}
+
+/* ---- GetHistory ---- */
+
+struct entry {
+    uint64_t epoch;
+    struct history history;
+};
+
+struct entries {
+    struct entry *items;
+    size_t count, limit;
+};
+
+static bool collect_entry(void *arg, struct bytes name, struct bytes value)
+{
+    struct entries *all = arg;
+    struct entry *entry = &all->items[all->count];
+    struct err e = history_decode(value, &entry->history);
+    if (!err_is(&e) && keys_rest_number(name, BYTES_NONE, &entry->epoch))
+        all->count++;
+    return all->count < all->limit;
+}
+
+static void fill_leadership(const struct entry *entry, int64_t ended_unix_ms,
+                            Baton__V1__Leadership *m)
+{
+    const struct history *h = &entry->history;
+    baton__v1__leadership__init(m);
+    m->epoch = entry->epoch;
+    m->leader_id = (char *)h->leader;
+    m->addr = (char *)h->addr;
+    m->started_unix_ms = h->started_unix_ms;
+    m->ended_unix_ms = ended_unix_ms;
+    m->reason = (char *)h->reason;
+}
+
+static void reply_history(struct service_member *s, struct rpc_call *call, struct entries *all)
+{
+    Baton__V1__Leadership *items = mem_array(all->count, sizeof *items);
+    Baton__V1__Leadership **list = mem_array(all->count, sizeof *list);
+    for (size_t i = 0; i < all->count; i++) {
+        /* newest first: the one before in the list is the one that followed in time */
+        fill_leadership(&all->items[i], i ? all->items[i - 1].history.started_unix_ms : 0,
+                        &items[i]);
+        list[i] = &items[i];
+    }
+    struct board_leader leader;
+    board_leader(s->cfg.board, &leader);
+    Baton__V1__GetHistoryResponse m = BATON__V1__GET_HISTORY_RESPONSE__INIT;
+    m.cluster_id = leader.cluster_id;
+    m.n_leaderships = all->count;
+    m.leaderships = list;
+    reply_message(call, &m.base);
+    free(list);
+    free(items);
+}
+
+static void handle_get_history(struct rpc_call *call, void *ctx)
+{
+    struct service_member *s = ctx;
+    struct bytes body = rpc_call_body(call);
+    Baton__V1__GetHistoryRequest *request =
+        baton__v1__get_history_request__unpack(NULL, body.len, body.data);
+    if (!request) {
+        bad_request(call);
+        return;
+    }
+    struct entries all = {.limit = request->limit ? request->limit : HISTORY_LIMIT};
+    if (all.limit > HISTORY_MAX)
+        all.limit = HISTORY_MAX;
+    baton__v1__get_history_request__free_unpacked(request, NULL);
+    all.items = mem_array(all.limit, sizeof *all.items);
+    struct store_snapshot *snap = store_snapshot_open(s->cfg.store);
+    store_history(snap, collect_entry, &all);
+    store_snapshot_close(snap);
+    reply_history(s, call, &all);
+    free(all.items);
+}
+
+/* ---- life ---- */
+
+void service_member_methods(struct service_member *s,
+                            struct rpc_method methods[SERVICE_MEMBER_METHODS])
+{
+#define SERVICE "/baton.v1.ClusterMemberService/"
+    const struct rpc_method table[SERVICE_MEMBER_METHODS] = {
+        {SERVICE "GetLeaderAddr", RPC_UNARY, handle_get_leader, s},
+        {SERVICE "ListMembers", RPC_UNARY, handle_list_members, s},
+        {SERVICE "WatchLeader", RPC_SERVER_STREAM, handle_watch_leader, s},
+        {SERVICE "GetHistory", RPC_UNARY, handle_get_history, s},
+        {SERVICE "Report", RPC_UNARY, handle_report, s},
+    };
+#undef SERVICE
+    memcpy(methods, table, sizeof table);
+}
+
+struct service_member *service_member_start(const struct service_member_config *cfg)
+{
+    struct service_member *s = mem_alloc(sizeof *s);
+    s->cfg = *cfg;
+    s->leaders = state_streams_start(&(struct state_streams_config){.thread_name = "watch-leader",
+                                                                    .message = write_leader,
+                                                                    .ctx = s,
+                                                                    .keepalive_ms = KEEPALIVE_MS});
+    return s;
+}
+
+void service_member_changed(struct service_member *s)
+{
+    state_streams_changed(s->leaders);
+}
+
+void service_member_stop(struct service_member *s)
+{
+    if (!s)
+        return;
+    state_streams_stop(s->leaders);
+    free(s);
+}

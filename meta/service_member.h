@@ -1,0 +1,27 @@
+/* ClusterMemberService: answered by every member. */
+#pragma once
+#include "common/io/rpc_server.h"
+
+struct board;
+struct live;
+struct store;
+struct service_member;
+
+struct service_member_config {
+    struct board *board;
+    struct live *live;
+    struct store *store;
+    const char *member_id;
+};
+
+/* Starts the thread that serves WatchLeader. */
+struct service_member *service_member_start(const struct service_member_config *cfg);
+/* After the RPC server is freed: no stream is left by then. */
+void service_member_stop(struct service_member *s);
+
+/* Something on the board changed; may be called under its lock. */
+void service_member_changed(struct service_member *s);
+
+#define SERVICE_MEMBER_METHODS 5
+void service_member_methods(struct service_member *s,
+                            struct rpc_method methods[SERVICE_MEMBER_METHODS]);
