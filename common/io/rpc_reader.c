@@ -109,6 +109,12 @@ struct rpc_reader *rpc_reader_open(struct rpc_channel *ch, const char *path, str
     return r;
 }
 
+/* While C core receives, out.message is its own. */
+static bool has_message(const struct rpc_reader *r)
+{
+    return !r->receiving && r->out.message;
+}
+
 static bool is_over(const struct rpc_reader *r)
 {
     return r->has_status && r->under_way == 0 && !r->out.message;
@@ -119,13 +125,13 @@ static bool wait_news(struct rpc_reader *r, int64_t deadline_us)
 {
     struct timespec until = {.tv_sec = deadline_us / 1000000,
                              .tv_nsec = deadline_us % 1000000 * 1000};
-    while (!r->out.message && !is_over(r)) {
+    while (!has_message(r) && !is_over(r)) {
         if (deadline_us == INT64_MAX)
             pthread_cond_wait(&r->changed, &r->lock);
         else if (pthread_cond_timedwait(&r->changed, &r->lock, &until) == ETIMEDOUT)
             break;
     }
-    return r->out.message || is_over(r);
+    return has_message(r) || is_over(r);
 }
 
 static int64_t to_mono_us(int64_t deadline_ms)
