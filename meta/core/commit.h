@@ -13,7 +13,7 @@ enum {
     COMMIT_ATTEMPT_MIN_MS =
         300, /* after so long, or 4 x the recent p99, the next attempt is sent */
     COMMIT_CALL_TIMEOUT_MS = 8000, /* of one call; etcd's own answer may take 7 s */
-    COMMIT_OPEN_MAX = 8,           /* attempts of one txn at the same time */
+    COMMIT_OPEN_MAX = 16,          /* attempts of one txn at the same time */
 };
 
 struct commit;

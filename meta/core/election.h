@@ -14,6 +14,7 @@ struct election_config {
     int64_t ttl_ms; /* asked for; what etcd grants is used */
     size_t endpoints;
     uint64_t seed;
+    int64_t unix_minus_boot_ms; /* for the start time in the history, which only people read */
     /* A leadership of a former process on the same data directory, whose lock this one holds: it
      * needs no wait. epoch 0: not known. */
     struct released dead;

@@ -44,6 +44,7 @@ void fence_make_probe(struct fence_txn *out, const struct leadership *l, struct 
 
 enum fence_verdict {
     FENCE_UNKNOWN, /* the answer settles nothing; ask again */
+    FENCE_HELD,    /* of a probe: the guard held when etcd worked it off */
     FENCE_APPLIED,
     FENCE_APPLIED_DEPOSED, /* applied; the guard will not hold again */
     FENCE_SETTLED,         /* the settling commit took the place: the batch never applies */
@@ -63,9 +64,8 @@ struct fence_place {
 enum fence_verdict fence_judge_commit(const struct leadership *l, const struct fence_place *place,
                                       bool of_settle, const struct etcd_txn_result *r,
                                       int64_t *revision);
-/* FENCE_APPLIED: the guard held when etcd worked off the probe. FENCE_DEPOSED: it will not hold
- * again. Otherwise the commit or settling commit at `place` applied, which needs no proof besides.
- */
+/* FENCE_HELD, or, when the guard failed, what the answer tells about the batch at `place`; where
+ * there is none (batch.len 0), FENCE_DEPOSED. */
 enum fence_verdict fence_judge_probe(const struct leadership *l, const struct fence_place *place,
                                      const struct etcd_txn_result *r, int64_t *revision);
 
@@ -94,8 +94,9 @@ enum fence_takeover_verdict fence_judge_takeover(const struct fence_takeover *t,
                                                  const struct etcd_txn_result *r, int64_t *revision,
                                                  struct record_bytes *now);
 
-/* Unguarded: puts `released` (epoch 0: does not) and deletes the own key. For resigning, for the
+/* Puts `released` (epoch 0: does not) and deletes the own election key. For resigning, for the
  * guardian, and, without `released`, for leaving the queue. The read gate of that epoch is closed
- * before. */
+ * before. With a create_revision only that key is deleted, so that a late copy of this txn spares
+ * the next candidacy of the same lease; 0: whatever has the name. */
 void fence_make_release(struct fence_txn *out, const char *prefix, int64_t lease,
-                        const struct released *released);
+                        int64_t create_revision, const struct released *released);

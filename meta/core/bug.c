@@ -1,0 +1,5 @@
+#include "meta/core/bug.h"
+
+#ifdef BATON_TEST_BUGS
+unsigned bug_mask;
+#endif
