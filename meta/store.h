@@ -15,6 +15,7 @@ struct store_config {
     const char *dir;          /* exists and is the caller's alone: identity_open */
     const char *state_prefix; /* "/baton/<cluster>/state/": keys of events and ops start with it */
     size_t map_bytes;         /* address space that the data may fill; 0: 64 GiB */
+    const char *boot_id;      /* of the machine; NULL: the kernel's */
 };
 
 /* NO_SPACE: disk full. CORRUPT names the directory and the remedy: damaged, or another format's.
@@ -64,6 +65,8 @@ void store_range(struct store_snapshot *snap, struct bytes key, struct bytes end
                  bool (*visit)(void *arg, const struct etcd_kv *kv), void *arg);
 uint64_t store_count(struct store_snapshot *snap, struct bytes key, struct bytes end);
 
+/* Only on the writer's thread, and only on a snapshot opened after its last change: the ids are
+ * found by an index in memory. */
 bool store_dedup(struct store_snapshot *snap, struct bytes id, struct dedup_hit *out);
 /* Every chunk in the order of n, as a new leader takes them over; seen_ms is 0. */
 void store_chunks(struct store_snapshot *snap,
@@ -78,7 +81,7 @@ struct plan_view store_view(struct store_snapshot *snap);
 
 /* For metrics. */
 struct store_size {
-    uint64_t keys, ids, chunks;
+    uint64_t keys, chunks;
     uint64_t used_bytes, map_bytes;
 };
 void store_size(struct store *s, struct store_size *out);
