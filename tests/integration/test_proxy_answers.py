@@ -189,7 +189,7 @@ class BrokenOffTest(ProxyTest):
         self.assert_status(client.finish(call), 14)
 
     def test_other_calls_of_the_client_go_on(self):
-        """Two leaders' connections, one client connection: the loss of one call is its own."""
+        """The loss of the upstream connection ends its calls, not the client's connection."""
         cluster, _, client = self.pair()
         cluster.on(STREAM, silent)
         streams = [client.start(STREAM) for _ in range(5)]

@@ -21,19 +21,27 @@ class FakeMember(Backend):
         self.state = pb.LeaderState(cluster_id="c1", member_id=name, revision=1)
         self.version = 0           # of the state: raised by each change
         self.listed = []           # (id, address) that ListMembers answers
+        self.keepalives = 0
         self.watch_silent = False  # take watches, tell nothing
         self.on(WATCH, self._watch).on(LIST, self._list).on(ASK, self._ask)
 
     # For the test's thread.
 
     def says(self, **fields):
-        """Changes fields of the state: says(known=True, id="m1", addr=..., epoch=2)."""
+        """Changes fields of the state, as in says(known=True, epoch=2), and waits until it was sent to
+        every watcher."""
         def change():
             for name, value in fields.items():
                 setattr(self.state, name, value)
             self.version += 1
             self.lab.notify()
         self.lab.call(change)
+        self.lab.wait(lambda: all(self._was_told(call) for call in self.watchers()),
+                      f"{self.name} tells its watchers")
+
+    def _was_told(self, call):
+        told = getattr(call, "told", self.version)
+        return told == self.version or self.watch_silent or call.peer.frozen or call.sent_end
 
     def watchers(self):
         return [c for c in self.calls_of(WATCH) if not c.peer.closed and c.reset is None]
@@ -48,19 +56,22 @@ class FakeMember(Backend):
 
     async def _watch(self, call):
         call.send_headers(GRPC)
-        told = None
+        call.told = None
         while True:
             if not self.watch_silent:
-                told = self.version
+                version = self.version
                 await call.send_data(frame(self.state.SerializeToString()))
-            await self._change(call, told)
+                call.told = version
+                self.lab.notify()
+            await self._change(call)
 
-    async def _change(self, call, told):
+    async def _change(self, call):
         """Until the state changes or the keepalive is due."""
-        news = call.until(lambda: self.version != told and not self.watch_silent)
+        news = call.until(lambda: self.version != call.told and not self.watch_silent)
         try:
             await asyncio.wait_for(news, KEEPALIVE_S)
         except asyncio.TimeoutError:
+            self.keepalives += 1
             if call.sent_end:
                 raise Gone("the watch was ended") from None
 

@@ -1,4 +1,6 @@
 """One HTTP/2 stream of a scripted peer: what it received, and what a script does with it."""
+import asyncio
+
 from h2.exceptions import ProtocolError, StreamClosedError
 
 from h2_lab import Gone
@@ -156,6 +158,7 @@ class Stream:
             except (StreamClosedError, ProtocolError, KeyError) as error:
                 raise Gone(str(error)) from error
             self.peer.flush()
+            await asyncio.sleep(0)  # other scripts have their turn
             if not len(view):
                 self.sent_end = self.sent_end or end
                 return

@@ -17,6 +17,7 @@ from h2_lab import DEADLINE_S, Lab
 BIN = os.path.join(os.environ.get("BATON_BIN", "build/bin"), "baton-proxy")
 UNARY, STREAM = "/test.Svc/Unary", "/test.Svc/Stream"
 GET, PUT = "/baton.v1.KvService/Get", "/baton.v1.KvService/Put"
+PARKED = "baton_proxy_parked_calls"  # the gauge
 # What no healthy process prints.
 CRASH = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:|"
                    r" does not hold: ")
@@ -32,8 +33,10 @@ class Proxy:
     def __init__(self, lab, seeds, *args, listen="127.0.0.1:0", http="127.0.0.1:0"):
         self.lab, self.lines = lab, []
         command = [BIN, "--listen", listen, "--http", http, "--members", seeds, *args]
+        # A small quarantine: with it, memory of a sanitized proxy says something.
+        environment = {"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                        text=True, errors="replace")
+                                        text=True, errors="replace", env=environment)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.addr = self._logged_address(r"listening on (\S+:\d+)")
@@ -105,6 +108,11 @@ class Proxy:
         """Resident bytes."""
         with open(f"/proc/{self.process.pid}/status") as status:
             return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
+
+    @property
+    def sanitized(self):
+        with open(BIN, "rb") as program:
+            return b"__asan_init" in program.read()
 
     def peak_rss(self):
         with open(f"/proc/{self.process.pid}/status") as status:
@@ -203,6 +211,12 @@ class ProxyTest(unittest.TestCase):
         cluster = self.cluster(count, leader, settings=settings)
         proxy = self.proxy(cluster, *args, ready=leader is not None, **options)
         return cluster, proxy, self.client(proxy)
+
+    def assert_memory(self, proxy, before, limit):
+        """Resident memory never grew by more than the limit since `before`."""
+        grown = proxy.peak_rss() - before
+        # Sanitizers surround and keep every allocation.
+        self.assertLess(grown, limit * (4 if proxy.sanitized else 1), f"grew by {grown >> 20} MiB")
 
     def assert_ok(self, call, message=None):
         self.assertEqual(call.grpc_status, 0, call.describe())
