@@ -47,6 +47,7 @@ void rpc_call_await(struct rpc_queue *q, const struct rpc_method *method, void *
     struct rpc_call *call = slot_new(q);
     call->method = method;
     call->registered = registered;
+    rpc_core_give(&call->arrived);
     grpc_call_error e =
         method ? grpc_server_request_registered_call(q->server->core, registered, &call->core,
                                                      &call->deadline, &call->metadata,
@@ -210,12 +211,17 @@ void rpc_call_set_user(struct rpc_call *call, void *user)
 
 void rpc_call_batch(struct rpc_call *call, const grpc_op *ops, size_t n, struct rpc_tag *tag)
 {
-    grpc_call_error e = grpc_call_start_batch(call->core, ops, n, tag, NULL);
+    grpc_call *core = call->core; /* the call may be over before this function is */
+    rpc_core_give(tag);
+    grpc_call_error e = grpc_call_start_batch(core, ops, n, tag, NULL);
     INVARIANT(e == GRPC_CALL_OK);
 }
 
 void rpc_call_status_op(struct rpc_call *call, grpc_op *op)
 {
+    struct rpc_server *server = call->queue->server;
+    if (server->answered)
+        server->answered(call->method ? call->method->path : "other", (int)call->status);
     *op = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER};
     op->data.send_status_from_server.status = call->status;
     op->data.send_status_from_server.trailing_metadata_count = call->trailers.n;

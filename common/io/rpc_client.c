@@ -26,6 +26,7 @@ static void *client_run(void *arg)
         if (e.type == GRPC_QUEUE_SHUTDOWN)
             break;
         struct rpc_event *event = e.tag;
+        rpc_core_take(event);
         event->on(event->arg, e.success != 0);
     }
     return NULL;
@@ -178,6 +179,7 @@ static void on_changed(void *arg, bool ok);
 static void unary_watch(struct unary *u, grpc_connectivity_state now)
 {
     u->event.on = on_changed;
+    rpc_core_give(&u->event);
     grpc_channel_watch_connectivity_state(u->out.channel->core, now,
                                           rpc_core_deadline(u->deadline_ms), rpc_client_queue(),
                                           &u->event);

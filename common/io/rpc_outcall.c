@@ -62,7 +62,9 @@ grpc_op rpc_outcall_message_op(struct rpc_outcall *c)
 
 void rpc_outcall_batch(struct rpc_outcall *c, const grpc_op *ops, size_t n, struct rpc_event *tag)
 {
-    grpc_call_error e = grpc_call_start_batch(c->core, ops, n, tag, NULL);
+    grpc_call *core = c->core; /* the call may be over before this function is */
+    rpc_core_give(tag);
+    grpc_call_error e = grpc_call_start_batch(core, ops, n, tag, NULL);
     INVARIANT(e == GRPC_CALL_OK);
 }
 

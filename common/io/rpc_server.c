@@ -31,6 +31,7 @@ static void *queue_run(void *arg)
         if (e.type == GRPC_QUEUE_SHUTDOWN)
             break;
         struct rpc_tag *tag = e.tag;
+        rpc_core_take(tag);
         if (tag->call)
             tag->on(tag->call, e.success != 0);
         else
@@ -224,6 +225,7 @@ struct err rpc_server_start(struct rpc_server **out, const struct rpc_server_con
     s->methods = cfg->methods;
     s->method_count = cfg->method_count;
     s->max_stream_bytes = cfg->max_stream_bytes ? cfg->max_stream_bytes : (size_t)4 << 20;
+    s->answered = cfg->answered;
     s->queue_count = cfg->threads > 0 ? cfg->threads : 2;
     queues_new(s);
     methods_register(s);
