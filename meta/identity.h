@@ -6,7 +6,7 @@
 
 struct identity {
     char mode[12];              /* "etcd" or "embedded" */
-    char cluster[64];           /* its name */
+    char cluster[72];           /* its name */
     char cluster_id[40];        /* "": not known yet */
     char etcd_cluster_id[24];   /* of etcd itself, in decimal; "": not known yet */
     char instance[40];          /* uuid of this directory */
@@ -23,6 +23,7 @@ struct err identity_open(struct identity *id, const char *dir, const char *mode,
                          const char *cluster);
 void identity_close(struct identity *id); /* unlocks; also after a failed open */
 
-/* Once etcd told them: records both, or refuses (USAGE) when the directory knows others. */
+/* Once etcd told them (NULL or "": not yet): records them, or refuses (USAGE) when the directory
+ * knows others. */
 struct err identity_confirm(struct identity *id, const char *cluster_id,
                             const char *etcd_cluster_id);

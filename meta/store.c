@@ -241,6 +241,7 @@ void store_size(struct store *s, struct store_size *out)
     MDB_stat st;
     struct store_snapshot *snap = store_snapshot_open(s);
     *out = (struct store_size){.keys = entries(store_snapshot_txn(snap), s->kv),
+                               .ids = s->id_count,
                                .chunks = entries(store_snapshot_txn(snap), s->chunks)};
     store_snapshot_close(snap);
     if (mdb_env_info(s->env, &info) == 0 && mdb_env_stat(s->env, &st) == 0) {

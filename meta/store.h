@@ -81,7 +81,7 @@ struct plan_view store_view(struct store_snapshot *snap);
 
 /* For metrics. */
 struct store_size {
-    uint64_t keys, chunks;
+    uint64_t keys, ids, chunks;
     uint64_t used_bytes, map_bytes;
 };
 void store_size(struct store *s, struct store_size *out);

@@ -74,6 +74,7 @@ int store_put_kv(struct store *s, MDB_cursor *cursor, struct bytes key, const st
 static int forget_chunk(struct store *s, MDB_txn *txn, MDB_val key, uint64_t n)
 {
     MDB_val old;
+    s->ids_ahead = true;
     int rc = mdb_get(txn, s->chunks, &key, &old);
     if (rc == 0)
         dedup_index_remove(&s->ids, n,
@@ -96,6 +97,7 @@ int store_put_chunk(struct store *s, MDB_txn *txn, uint64_t n, int64_t revision,
     memcpy(space.mv_data, &revision, STORE_CHUNK_HEAD_BYTES);
     memcpy((uint8_t *)space.mv_data + STORE_CHUNK_HEAD_BYTES, chunk.data, chunk.len);
     dedup_index_add(&s->ids, n, chunk);
+    s->id_count = s->ids.count;
     return 0;
 }
 
@@ -104,6 +106,7 @@ static int delete_chunk(struct store *s, MDB_txn *txn, uint64_t n)
     size_t number = n;
     MDB_val key = store_val(bytes_of(&number, sizeof number));
     int rc = forget_chunk(s, txn, key, n);
+    s->id_count = s->ids.count;
     if (rc == 0)
         rc = mdb_del(txn, s->chunks, &key, NULL);
     return rc == MDB_NOTFOUND ? 0 : rc;
@@ -126,8 +129,11 @@ struct err store_reindex(struct store *s)
                         bytes_of((const uint8_t *)value.mv_data + STORE_CHUNK_HEAD_BYTES,
                                  value.mv_size - STORE_CHUNK_HEAD_BYTES));
     }
-    mdb_cursor_close(cursor);
+    if (cursor)
+        mdb_cursor_close(cursor);
     mdb_txn_abort(txn);
+    s->id_count = s->ids.count;
+    s->ids_ahead = false;
     return store_err(s, rc == MDB_NOTFOUND ? 0 : rc, "read its request ids");
 }
 
@@ -298,25 +304,23 @@ static struct err apply_begin(struct apply *a, struct store *s, int64_t revision
     return OK_ERR;
 }
 
-/* Commits, or undoes everything when e says so: then the index of ids may be ahead, and is made
- * anew. */
+/* Commits, or undoes everything when e says so. */
 static struct err apply_end(struct apply *a, struct err e)
 {
     if (a->kv)
         mdb_cursor_close(a->kv);
-    if (!a->txn)
-        return e;
-    if (!err_is(&e))
+    if (a->txn && !err_is(&e))
         e = failed(a, store_put_head(a->s, a->txn, &a->head));
-    if (err_is(&e)) {
-        mdb_txn_abort(a->txn);
-    } else {
+    if (a->txn && !err_is(&e))
         e = failed(a, mdb_txn_commit(a->txn));
-        if (!err_is(&e))
-            return e;
+    else if (a->txn)
+        mdb_txn_abort(a->txn);
+    if (err_is(&e) && a->s->ids_ahead) {
+        struct err again = store_reindex(a->s);
+        return err_is(&again) ? again : e;
     }
-    struct err again = store_reindex(a->s);
-    return err_is(&again) ? again : e;
+    a->s->ids_ahead = false;
+    return e;
 }
 
 struct err store_apply(struct store *s, int64_t revision, const struct etcd_event *events,

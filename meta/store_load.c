@@ -38,6 +38,7 @@ struct err store_load_begin(struct store *s)
     if (rc)
         return store_err(s, rc, "empty it");
     dedup_index_close(&s->ids);
+    s->id_count = 0;
     return OK_ERR;
 }
 

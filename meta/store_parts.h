@@ -22,7 +22,9 @@ struct store {
     char boot_id[64];
     MDB_env *env;
     MDB_dbi kv, chunks, history, meta;
-    struct dedup_index ids; /* the writer's */
+    struct dedup_index ids;    /* the writer's */
+    bool ids_ahead;            /* of what is committed */
+    _Atomic uint64_t id_count; /* as metrics see it */
     _Atomic(struct store_snapshot *) idle[STORE_IDLE_SNAPSHOTS];
 };
 

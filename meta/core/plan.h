@@ -55,10 +55,9 @@ struct plan_batch {
     size_t answer_cap;
 };
 
-/* Starts a batch; everything of the one before is gone. The prefix ("/baton/<cluster>/state/"),
- * view and window are borrowed: the view until plan_end, the others until plan_committed or the
- * next plan_begin. A batch without requests may still hold evictions, so heartbeats are batches
- * too. */
+/* Starts a batch; everything of the one before is gone. The prefix ("/baton/<cluster>/state/") and
+ * the view are borrowed until plan_end, the window until plan_committed or the next plan_begin. A
+ * batch without requests may still hold evictions, so heartbeats are batches too. */
 void plan_begin(struct plan_batch *b, struct bytes state_prefix, const struct plan_view *view,
                 struct dedup_window *window, const struct plan_limits *limits, int64_t now_ms);
 

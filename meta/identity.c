@@ -1,0 +1,252 @@
+#include "meta/identity.h"
+#include "common/base/rng.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 600, LINE_BYTES = 160, ID_DIGITS = 32 };
+#define FORMAT "1"
+
+static void path_of(char out[PATH_BYTES], const struct identity *id, const char *name)
+{
+    snprintf(out, PATH_BYTES, "%s/%s", id->dir, name);
+}
+
+static struct err cannot(const struct identity *id, const char *what, int why)
+{
+    switch (why) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return err_make(ERR_DENIED,
+                        "data directory %s: cannot %s: %s; give it to this user or choose another",
+                        id->dir, what, strerror(why));
+    case ENOSPC:
+    case EDQUOT:
+        return err_make(ERR_NO_SPACE, "data directory %s: cannot %s: the disk is full", id->dir,
+                        what);
+    default:
+        return err_make(ERR_IO, "data directory %s: cannot %s: %s", id->dir, what, strerror(why));
+    }
+}
+
+/* ---- the lock ---- */
+
+static struct err lock_dir(struct identity *id)
+{
+    char path[PATH_BYTES];
+    if (mkdir(id->dir, 0700) != 0 && errno != EEXIST)
+        return cannot(id, "make it", errno);
+    path_of(path, id, "lock");
+    id->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (id->lock_fd < 0)
+        return cannot(id, "lock it", errno);
+    if (flock(id->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return OK_ERR;
+    if (errno == EWOULDBLOCK)
+        return err_make(
+            ERR_IN_USE,
+            "data directory %s is in use by another process: stop that one, or give each "
+            "member a directory of its own",
+            id->dir);
+    return cannot(id, "lock it", errno);
+}
+
+/* ---- the file: lines of name=value ---- */
+
+struct field {
+    const char *name;
+    char *value;
+    size_t cap;
+};
+
+enum { FIELDS = 6 };
+
+static void list_fields(struct identity *id, char *start_id, size_t start_cap,
+                        struct field out[FIELDS])
+{
+    out[0] = (struct field){"mode", id->mode, sizeof id->mode};
+    out[1] = (struct field){"cluster", id->cluster, sizeof id->cluster};
+    out[2] = (struct field){"cluster_id", id->cluster_id, sizeof id->cluster_id};
+    out[3] = (struct field){"etcd_cluster_id", id->etcd_cluster_id, sizeof id->etcd_cluster_id};
+    out[4] = (struct field){"instance", id->instance, sizeof id->instance};
+    out[5] = (struct field){"start", start_id, start_cap};
+}
+
+static struct err senseless(const struct identity *id, const char *why)
+{
+    return err_make(
+        ERR_CORRUPT,
+        "%s/identity: %s; if the directory is of no more use, remove it and start again", id->dir,
+        why);
+}
+
+/* Unknown names are of a later version and are passed over. */
+static bool take_line(char *line, const struct field *fields)
+{
+    line[strcspn(line, "\n")] = 0;
+    char *value = strchr(line, '=');
+    if (!value)
+        return false;
+    *value++ = 0;
+    if (strcmp(line, "format") == 0)
+        return strcmp(value, FORMAT) == 0;
+    for (int i = 0; i < FIELDS; i++)
+        if (strcmp(line, fields[i].name) == 0)
+            return (size_t)snprintf(fields[i].value, fields[i].cap, "%s", value) < fields[i].cap;
+    return true;
+}
+
+static struct err read_file(struct identity *id, bool *exists)
+{
+    char path[PATH_BYTES], line[LINE_BYTES];
+    struct field fields[FIELDS];
+    path_of(path, id, "identity");
+    FILE *f = fopen(path, "re");
+    *exists = f != NULL;
+    if (!f)
+        return errno == ENOENT ? OK_ERR : cannot(id, "read its identity", errno);
+    list_fields(id, id->previous_start_id, sizeof id->previous_start_id, fields);
+    bool ok = true;
+    while (ok && fgets(line, sizeof line, f))
+        ok = take_line(line, fields);
+    fclose(f);
+    if (!ok)
+        return senseless(id, "it makes no sense to this version");
+    if (!id->mode[0] || !id->cluster[0] || !id->instance[0])
+        return senseless(id, "it is cut short");
+    return OK_ERR;
+}
+
+static bool write_lines(FILE *f, const struct field *fields)
+{
+    bool ok = fprintf(f, "format=" FORMAT "\n") > 0;
+    for (int i = 0; i < FIELDS; i++)
+        ok = fprintf(f, "%s=%s\n", fields[i].name, fields[i].value) > 0 && ok;
+    return fflush(f) == 0 && fsync(fileno(f)) == 0 && ok;
+}
+
+static bool sync_dir(const struct identity *id)
+{
+    int fd = open(id->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool ok = fsync(fd) == 0;
+    close(fd);
+    return ok;
+}
+
+/* Replaced as a whole, so that a crash leaves the old one or the new one. */
+static struct err write_file(struct identity *id)
+{
+    char path[PATH_BYTES], fresh[PATH_BYTES];
+    struct field fields[FIELDS];
+    path_of(path, id, "identity");
+    path_of(fresh, id, "identity.new");
+    list_fields(id, id->start_id, sizeof id->start_id, fields);
+    FILE *f = fopen(fresh, "we");
+    if (!f)
+        return cannot(id, "write its identity", errno);
+    bool ok = write_lines(f, fields);
+    ok = fclose(f) == 0 && ok;
+    if (!ok || rename(fresh, path) != 0 || !sync_dir(id))
+        return cannot(id, "write its identity", errno);
+    return OK_ERR;
+}
+
+/* ---- claims ---- */
+
+static struct err check_claim(const struct identity *id, const char *mode, const char *cluster)
+{
+    if (strcmp(id->mode, mode) != 0)
+        return err_make(ERR_USAGE,
+                        "data directory %s belongs to a member in %s mode, not %s: choose another "
+                        "directory; batonctl export | import moves a state",
+                        id->dir, id->mode, mode);
+    if (strcmp(id->cluster, cluster) != 0)
+        return err_make(
+            ERR_USAGE,
+            "data directory %s belongs to cluster '%s', not '%s': choose another directory",
+            id->dir, id->cluster, cluster);
+    return OK_ERR;
+}
+
+static struct err claim(struct identity *id, const char *mode, const char *cluster)
+{
+    bool exists;
+    struct err e = read_file(id, &exists);
+    if (err_is(&e))
+        return e;
+    if (exists) {
+        e = check_claim(id, mode, cluster);
+        if (err_is(&e))
+            return e;
+    }
+    struct rng rng;
+    rng_seed_os(&rng);
+    if (!exists) {
+        snprintf(id->mode, sizeof id->mode, "%s", mode);
+        snprintf(id->cluster, sizeof id->cluster, "%s", cluster);
+        rng_hex(&rng, id->instance, ID_DIGITS);
+    }
+    rng_hex(&rng, id->start_id, ID_DIGITS);
+    return write_file(id);
+}
+
+struct err identity_open(struct identity *id, const char *dir, const char *mode,
+                         const char *cluster)
+{
+    *id = (struct identity){.lock_fd = -1};
+    if (strlen(dir) >= sizeof id->dir || strlen(cluster) >= sizeof id->cluster)
+        return err_make(ERR_USAGE, "the name of the data directory or of the cluster is too long");
+    snprintf(id->dir, sizeof id->dir, "%s", dir);
+    struct err e = lock_dir(id);
+    if (!err_is(&e))
+        e = claim(id, mode, cluster);
+    if (err_is(&e))
+        identity_close(id);
+    return e;
+}
+
+void identity_close(struct identity *id)
+{
+    if (id->lock_fd >= 0)
+        close(id->lock_fd);
+    id->lock_fd = -1;
+}
+
+/* Takes what is told the first time. */
+static struct err confirm_one(const struct identity *id, char *known, size_t cap, const char *told,
+                              const char *what)
+{
+    if (!told || !told[0])
+        return OK_ERR;
+    if (known[0] && strcmp(known, told) != 0)
+        return err_make(
+            ERR_USAGE,
+            "data directory %s belongs to %s %s, but etcd answers %s: start the member with "
+            "its own etcd, or with an empty directory",
+            id->dir, what, known, told);
+    if ((size_t)snprintf(known, cap, "%s", told) >= cap)
+        return err_make(ERR_PROTOCOL, "%s '%.40s' is too long", what, told);
+    return OK_ERR;
+}
+
+struct err identity_confirm(struct identity *id, const char *cluster_id,
+                            const char *etcd_cluster_id)
+{
+    struct identity as_told = *id;
+    struct err e = confirm_one(id, as_told.etcd_cluster_id, sizeof as_told.etcd_cluster_id,
+                               etcd_cluster_id, "etcd cluster");
+    if (!err_is(&e))
+        e = confirm_one(id, as_told.cluster_id, sizeof as_told.cluster_id, cluster_id,
+                        "cluster id");
+    if (err_is(&e) || memcmp(&as_told, id, sizeof as_told) == 0)
+        return e;
+    *id = as_told;
+    return write_file(id);
+}
