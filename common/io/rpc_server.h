@@ -27,6 +27,9 @@ struct rpc_server_config {
     int threads;              /* each with its own queue; 0: 2 */
     size_t max_message_bytes; /* of a request; larger: RESOURCE_EXHAUSTED; 0: 4 MiB */
     size_t max_stream_bytes;  /* queued on one stream; past it rpc_stream_send refuses; 0: 4 MiB */
+    /* Once for each call, when it is answered, for counting; path is that of the method, or
+     * "other". */
+    void (*answered)(const char *path, int status);
     int max_streams;          /* HTTP/2 streams open on one connection; 0: 10000 */
 };
 

@@ -27,6 +27,7 @@ struct rpc_server {
     grpc_server *core;
     int port;
     size_t max_stream_bytes;
+    void (*answered)(const char *path, int status); /* may be NULL */
     struct rpc_queue *queues;
     int queue_count;
     const struct rpc_method *methods;

@@ -1,0 +1,19 @@
+/* The HTTP pages of a member: /metrics, /healthz, /readyz, /status. */
+#pragma once
+#include "common/io/http_admin.h"
+
+struct board;
+struct follow;
+struct live;
+struct store;
+
+/* Borrowed until the HTTP server is stopped. `follow` is set last and once. */
+struct admin {
+    const char *member_id, *cluster;
+    struct board *board;
+    struct live *live;
+    struct store *store;
+    struct follow *_Atomic follow;
+};
+
+struct err admin_start(struct admin *a, const char *addr, struct http_admin **out);

@@ -1,0 +1,374 @@
+#include "meta/member.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/io/rpc_server.h"
+#include "meta/admin.h"
+#include "meta/board.h"
+#include "meta/candidate.h"
+#include "meta/core/keys.h"
+#include "meta/follow.h"
+#include "meta/guardian.h"
+#include "meta/identity.h"
+#include "meta/live.h"
+#include "meta/metrics.h"
+#include "meta/options.h"
+#include "meta/replica.h"
+#include "meta/reporter.h"
+#include "meta/service_health.h"
+#include "meta/service_kv.h"
+#include "meta/service_member.h"
+#include "meta/store.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FORMAT_LEVEL = 1,
+    METHODS = SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS
+};
+
+struct member {
+    const struct meta_options *options;
+    struct guardian_link *guardian;
+    struct identity identity;
+    struct member_info self;
+    struct store *store;
+    struct board *board;
+    struct live *live;
+    struct replica *replica;
+    struct candidate *candidate;
+    struct follow *follow;
+    struct service_member *members;
+    struct service_health *health;
+    struct service_kv kv;
+    struct rpc_method methods[METHODS];
+    struct rpc_server *rpc;
+    struct admin admin;
+    struct http_admin *http;
+    struct reporter *reporter;
+    int64_t activating_ms; /* since when, 0: not */
+
+    /* what ends the process */
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool draining, drained, failed;
+};
+
+/* ---- what the election tells ---- */
+
+static void on_publish(void *ctx, enum role role, uint64_t epoch)
+{
+    struct member *m = ctx;
+    int64_t now_ms = clock_boot_ms();
+    if (role == ROLE_ACTIVATING)
+        m->activating_ms = now_ms;
+    if (role == ROLE_LEADER && m->activating_ms)
+        meta_observe_activation(now_ms - m->activating_ms);
+    meta_count_role(role_str(role));
+    if (epoch)
+        log_info("role %s, epoch %llu", role_str(role), (unsigned long long)epoch);
+    else
+        log_info("role %s", role_str(role));
+    board_set_role(m->board, role, epoch);
+}
+
+static void on_lead(void *ctx, const struct leadership *l)
+{
+    replica_lead(((struct member *)ctx)->replica, l);
+}
+
+static void on_close_gate(void *ctx, uint64_t epoch)
+{
+    board_close_gate(((struct member *)ctx)->board, epoch);
+}
+
+static void on_step_down(void *ctx, uint64_t epoch, const char *why)
+{
+    replica_step_down(((struct member *)ctx)->replica, epoch, why);
+}
+
+static void end(struct member *m, bool failed)
+{
+    pthread_mutex_lock(&m->lock);
+    m->failed |= failed;
+    m->drained |= !failed;
+    pthread_cond_broadcast(&m->ended);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void on_drained(void *ctx)
+{
+    end(ctx, false);
+}
+
+static void on_fatal(void *ctx, const struct err *e)
+{
+    log_error("cannot go on: %s", e->message);
+    end(ctx, true);
+}
+
+static void on_fatal_signal(void *arg)
+{
+    board_close_gate_now(arg);
+}
+
+static void on_board_changed(void *arg)
+{
+    struct member *m = arg;
+    service_member_changed(m->members);
+    service_health_changed(m->health);
+}
+
+static struct err confirm_cluster(void *ctx, const char *cluster_id, uint64_t etcd_cluster_id)
+{
+    struct member *m = ctx;
+    char etcd_id[24];
+    snprintf(etcd_id, sizeof etcd_id, "%llu", (unsigned long long)etcd_cluster_id);
+    struct err e = identity_confirm(&m->identity, cluster_id, etcd_id);
+    if (err_is(&e))
+        on_fatal(m, &e);
+    return e;
+}
+
+/* ---- putting it together ---- */
+
+/* The leadership that a former process of this directory had is dead: its lock is ours now. */
+static struct released dead_leadership(struct store *store)
+{
+    char word[NONCE_DIGITS + 32];
+    unsigned long long epoch;
+    struct released dead = {0};
+    struct store_snapshot *snap = store_snapshot_open(store);
+    if (store_word(snap, REPLICA_LED_WORD, word, sizeof word) &&
+        sscanf(word, "%llu %32s", &epoch, dead.nonce) == 2)
+        dead.epoch = epoch;
+    store_snapshot_close(snap);
+    return dead;
+}
+
+static struct err open_state(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    char state[KEY_MAX], dir[1024];
+    struct err e = identity_open(&m->identity, o->data, "etcd", o->cluster);
+    if (err_is(&e))
+        return e;
+    snprintf(dir, sizeof dir, "%s", o->data);
+    keys_state(state, o->prefix);
+    return store_open(&m->store, &(struct store_config){.dir = dir,
+                                                        .state_prefix = state,
+                                                        .map_bytes = (size_t)o->map_bytes});
+}
+
+static struct err start_replica(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    m->board = board_new(o->id, o->advertise);
+    m->live = live_new(o->prefix, m->board);
+    guardian_on_fatal_signal(m->guardian, on_fatal_signal, m->board);
+    return replica_start(&m->replica,
+                         &(struct replica_config){.board = m->board,
+                                                  .store = m->store,
+                                                  .etcd = o->etcd,
+                                                  .prefix = o->prefix,
+                                                  .member_id = o->id,
+                                                  .ttl_ms = o->ttl_ms,
+                                                  .max_pending = o->max_pending,
+                                                  .max_pending_bytes = o->max_pending_bytes,
+                                                  .dedup_bytes = o->dedup_bytes,
+                                                  .max_txn_ops = o->max_txn_ops});
+}
+
+static void count_rpc(const char *path, int status)
+{
+    meta_count_rpc(path, status);
+}
+
+static struct err start_serving(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    m->members = service_member_start(&(struct service_member_config){
+        .board = m->board, .live = m->live, .store = m->store, .member_id = o->id});
+    m->health = service_health_start(m->board);
+    m->kv = (struct service_kv){.board = m->board, .store = m->store, .replica = m->replica};
+    service_member_methods(m->members, m->methods);
+    service_health_methods(m->health, m->methods + SERVICE_MEMBER_METHODS);
+    service_kv_methods(&m->kv, m->methods + SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS);
+    board_listen(m->board, on_board_changed, m);
+    struct err e = rpc_server_start(&m->rpc, &(struct rpc_server_config){
+                                                 .listen = o->listen,
+                                                 .methods = m->methods,
+                                                 .method_count = METHODS,
+                                                 .threads = (int)o->rpc_threads,
+                                                 .answered = count_rpc,
+                                             });
+    if (err_is(&e))
+        return e;
+    log_info("listening on %s", o->listen);
+    if (!strcmp(o->http, "off"))
+        return OK_ERR;
+    m->admin = (struct admin){.member_id = o->id,
+                              .cluster = o->cluster,
+                              .board = m->board,
+                              .live = m->live,
+                              .store = m->store};
+    e = admin_start(&m->admin, o->http, &m->http);
+    if (!err_is(&e))
+        log_info("http on %s", o->http);
+    return e;
+}
+
+static void describe_self(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    struct member_info *self = &m->self;
+    snprintf(self->id, sizeof self->id, "%s", o->id);
+    snprintf(self->instance, sizeof self->instance, "%s", m->identity.instance);
+    snprintf(self->start, sizeof self->start, "%s", m->identity.start_id);
+    snprintf(self->addr, sizeof self->addr, "%s", o->advertise);
+    if (strcmp(o->http, "off") != 0)
+        snprintf(self->http_addr, sizeof self->http_addr, "%s", o->http);
+    snprintf(self->version, sizeof self->version, "%s", BATON_VERSION);
+    self->format_min = self->format_max = FORMAT_LEVEL;
+    self->started_unix_ms = clock_unix_ms();
+}
+
+static struct err start_election(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    describe_self(m);
+    struct err e = candidate_start(&m->candidate, &(struct candidate_config){
+                                                      .etcd = o->etcd,
+                                                      .prefix = o->prefix,
+                                                      .self = m->self,
+                                                      .ttl_ms = o->ttl_ms,
+                                                      .dead = dead_leadership(m->store),
+                                                      .hooks = {.publish = on_publish,
+                                                                .lead = on_lead,
+                                                                .close_gate = on_close_gate,
+                                                                .step_down = on_step_down,
+                                                                .drained = on_drained,
+                                                                .fatal = on_fatal},
+                                                      .ctx = m,
+                                                      .guardian = m->guardian,
+                                                  });
+    if (err_is(&e))
+        return e;
+    live_connect(m->live, m->candidate);
+    e = follow_start(&m->follow, &(struct follow_config){.etcd = o->etcd,
+                                                         .prefix = o->prefix,
+                                                         .ttl_ms = o->ttl_ms,
+                                                         .live = m->live,
+                                                         .replica = m->replica,
+                                                         .candidate = m->candidate,
+                                                         .confirm = confirm_cluster,
+                                                         .board = m->board,
+                                                         .ctx = m});
+    if (err_is(&e))
+        return e;
+    replica_connect(m->replica, m->candidate, m->follow);
+    m->admin.follow = m->follow;
+    m->reporter = reporter_start(m->board, o->id);
+    return OK_ERR;
+}
+
+/* ---- signals and the end ---- */
+
+/* Waits for SIGTERM or SIGINT on a thread of its own; a second one exits at once. */
+static void *signal_run(void *arg)
+{
+    struct member *m = arg;
+    sigset_t set;
+    int signal;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigwait(&set, &signal);
+    log_info("signal %d: handing over and shutting down", signal);
+    board_set_draining(m->board);
+    candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_DRAIN});
+    pthread_mutex_lock(&m->lock);
+    m->draining = true;
+    pthread_cond_broadcast(&m->ended);
+    pthread_mutex_unlock(&m->lock);
+    sigwait(&set, &signal);
+    log_warn("second signal: exiting at once");
+    _exit(1);
+}
+
+/* Until it has resigned, or failed, or --drain-timeout has passed since the signal. */
+static bool wait_for_end(struct member *m)
+{
+    bool late = false;
+    pthread_mutex_lock(&m->lock);
+    while (!m->draining && !m->failed)
+        pthread_cond_wait(&m->ended, &m->lock);
+    struct timespec until = clock_mono_after(m->options->drain_timeout_ms);
+    while (!m->drained && !m->failed && !late)
+        late = pthread_cond_timedwait(&m->ended, &m->lock, &until) != 0;
+    bool failed = m->failed || !m->drained;
+    pthread_mutex_unlock(&m->lock);
+    if (late)
+        log_error(
+            "etcd did not confirm the resignation within --drain-timeout: exiting without it");
+    return failed;
+}
+
+static void stop(struct member *m, int64_t patience_ms)
+{
+    reporter_stop(m->reporter);
+    if (m->rpc)
+        rpc_server_drain(m->rpc, patience_ms);
+    if (m->follow)
+        replica_stop(m->replica);
+    candidate_stop(m->candidate);
+    follow_stop(m->follow);
+    rpc_server_free(m->rpc);
+    http_admin_stop(m->http);
+    if (m->board)
+        board_listen(m->board, NULL, NULL);
+    service_member_stop(m->members);
+    service_health_stop(m->health);
+    replica_free(m->replica);
+    live_free(m->live);
+    board_free(m->board);
+    store_close(m->store);
+    identity_close(&m->identity);
+}
+
+int member_run(const struct meta_options *options, struct guardian_link *guardian)
+{
+    struct member m = {.options = options, .guardian = guardian, .identity = {.lock_fd = -1}};
+    pthread_t signals;
+    sigset_t set;
+    pthread_mutex_init(&m.lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&m.ended, &attr);
+    pthread_condattr_destroy(&attr);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    struct err e = open_state(&m);
+    if (!err_is(&e))
+        e = start_replica(&m);
+    if (!err_is(&e))
+        e = start_serving(&m);
+    if (!err_is(&e))
+        e = start_election(&m);
+    bool failed = true;
+    if (err_is(&e)) {
+        log_error("%s", e.message);
+    } else {
+        pthread_create(&signals, NULL, signal_run, &m);
+        pthread_detach(signals);
+        failed = wait_for_end(&m);
+    }
+    stop(&m, options->drain_timeout_ms);
+    return failed ? 1 : 0;
+}
