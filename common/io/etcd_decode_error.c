@@ -64,7 +64,8 @@ bool etcd_err_settles(enum err_code code)
 /* Not etcd itself, or not its gateway: something in between, or another server. */
 static struct err foreign_answer(int http_status, struct bytes body)
 {
-    bool lost = http_status == 408 || http_status == 429 || http_status >= 500;
+    bool lost = http_status == 408 || http_status == 429 || http_status >= 500 ||
+                (http_status == 200 && body.len == 0);
     int shown = body.len < 80 ? (int)body.len : 80;
     while (shown > 0 && isspace(body.data[shown - 1]))
         shown--;

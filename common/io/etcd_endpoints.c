@@ -49,14 +49,21 @@ static struct err parse_one(const char *text, char **url)
     return OK_ERR;
 }
 
+static char *trim(char *word)
+{
+    word += strspn(word, " \t");
+    for (size_t n = strlen(word); n && (word[n - 1] == ' ' || word[n - 1] == '\t'); n--)
+        word[n - 1] = 0;
+    return word;
+}
+
 struct err etcd_endpoints_parse(struct etcd_endpoints *out, const char *list)
 {
     struct err e = OK_ERR;
     char *copy = mem_strdup(list ? list : ""), *rest = copy, *word;
     *out = (struct etcd_endpoints){0};
     while (!err_is(&e) && (word = strsep(&rest, ","))) {
-        word += strspn(word, " \t");
-        word[strcspn(word, " \t")] = 0;
+        word = trim(word);
         if (out->count == ETCD_MAX_ENDPOINTS)
             e = err_make(ERR_USAGE, "more than %d etcd endpoints", ETCD_MAX_ENDPOINTS);
         else if (!*word)
