@@ -51,7 +51,7 @@ static struct fake_key *key_make(struct fake_etcd *e, struct bytes key)
     e->keys = grow(e->keys, e->key_count, &e->key_cap, sizeof *e->keys);
     memmove(&e->keys[i + 1], &e->keys[i], (e->key_count - i) * sizeof *e->keys);
     struct fake_key *k = arena_alloc(&e->arena, sizeof *k);
-    k->key = arena_bytes(&e->arena, key);
+    k->key = arena_copy(&e->arena, key);
     e->keys[i] = k;
     e->key_count++;
     return k;
@@ -97,6 +97,19 @@ const struct fake_version *fake_etcd_get(const struct fake_etcd *e, struct bytes
     if (i >= e->key_count || !bytes_equal(e->keys[i]->key, key))
         return NULL;
     return version_at(e->keys[i], revision);
+}
+
+int64_t fake_etcd_last_change(const struct fake_etcd *e, struct bytes key, int64_t revision)
+{
+    size_t i = key_index(e, key);
+    if (i >= e->key_count || !bytes_equal(e->keys[i]->key, key))
+        return 0;
+    const struct fake_key *k = e->keys[i];
+    for (size_t n = k->count; n-- > 0;) {
+        if (revision == 0 || k->versions[n].revision <= revision)
+            return k->versions[n].revision;
+    }
+    return 0;
 }
 
 static int kv_order_create(const void *a, const void *b)
@@ -202,7 +215,7 @@ static void put_apply(struct fake_etcd *e, const struct etcd_op *op)
                               .create_revision = old ? old->create_revision : e->revision + 1,
                               .version = old ? old->version + 1 : 1,
                               .lease = op->lease,
-                              .value = arena_bytes(&e->arena, op->value)});
+                              .value = arena_copy(&e->arena, op->value)});
 }
 
 static int64_t delete_apply(struct fake_etcd *e, struct bytes key, struct bytes end)

@@ -4,7 +4,7 @@
 #pragma once
 #include "common/base/err.h"
 #include "common/base/etcd_types.h"
-#include "tests/sim/arena.h"
+#include "common/base/arena.h"
 
 struct fake_version {
     int64_t revision, create_revision, version, lease;
@@ -71,6 +71,8 @@ void fake_op_result_close(struct etcd_op_result *result);
 /* The version of one key at `revision` (0: now), or NULL. */
 const struct fake_version *fake_etcd_get(const struct fake_etcd *e, struct bytes key,
                                          int64_t revision);
+/* The revision that changed or deleted the key last, up to `revision` (0: ever); 0: none did. */
+int64_t fake_etcd_last_change(const struct fake_etcd *e, struct bytes key, int64_t revision);
 /* The newest revision that was there at at_us. */
 int64_t fake_etcd_revision_at(const struct fake_etcd *e, int64_t at_us);
 const struct fake_revision *fake_etcd_log(const struct fake_etcd *e, int64_t revision);
