@@ -41,7 +41,7 @@ static void take_ops(uint8_t **at, struct etcd_op *to, const struct etcd_op *fro
     }
 }
 
-static void own(struct fence_txn *out, const struct etcd_txn *t)
+void fence_txn_own(struct fence_txn *out, const struct etcd_txn *t)
 {
     size_t size = t->compare_count * sizeof *t->compares +
                   (t->success_count + t->failure_count) * sizeof *t->success +
@@ -116,12 +116,12 @@ static void make_guarded(struct fence_txn *out, const struct leadership *l, stru
     struct etcd_compare guard[] = {is_created_at(own_key, l->seat.create_revision),
                                    has_value(commit, last)};
     struct etcd_op reads[] = {range(own_key), range(commit), range(history)};
-    own(out, &(struct etcd_txn){.compares = guard,
-                                .compare_count = BUG(BUG_NO_COMPARE) ? 1 : 2,
-                                .success = ops,
-                                .success_count = count,
-                                .failure = reads,
-                                .failure_count = 3});
+    fence_txn_own(out, &(struct etcd_txn){.compares = guard,
+                                          .compare_count = BUG(BUG_NO_COMPARE) ? 1 : 2,
+                                          .success = ops,
+                                          .success_count = count,
+                                          .failure = reads,
+                                          .failure_count = 3});
 }
 
 void fence_make_commit(struct fence_txn *out, const struct leadership *l, struct bytes last,
@@ -175,12 +175,12 @@ void fence_make_takeover(struct fence_txn *out, const struct fence_takeover *t)
         ops[2] = removal(keys_history(old_room, prefix, t->next.epoch - HISTORY_KEPT));
     struct etcd_op reads[] = {range(own_key), range(commit)};
     size_t compares = BUG(BUG_NO_COMPARE) ? 1 : t->old.len ? 2 : 3;
-    own(out, &(struct etcd_txn){.compares = guard,
-                                .compare_count = compares,
-                                .success = ops,
-                                .success_count = full ? 3 : 2,
-                                .failure = reads,
-                                .failure_count = 2});
+    fence_txn_own(out, &(struct etcd_txn){.compares = guard,
+                                          .compare_count = compares,
+                                          .success = ops,
+                                          .success_count = full ? 3 : 2,
+                                          .failure = reads,
+                                          .failure_count = 2});
     buf_close(&value);
     buf_close(&history);
     buf_close(&state_end);
@@ -195,15 +195,15 @@ void fence_make_release(struct fence_txn *out, const char *prefix, int64_t lease
     struct etcd_compare same = is_created_at(own_key, create_revision);
     struct etcd_op ops[2] = {removal(own_key)};
     size_t count = 1;
-    if (released->epoch) {
+    if (released && released->epoch) {
         released_encode(released, &value);
         ops[count++] = put(keys_released(released_room, prefix), buf_view(&value));
     }
-    own(out, &(struct etcd_txn){.compares = &same,
-                                .compare_count = create_revision ? 1 : 0,
-                                .success = ops,
-                                .success_count = count,
-                                .failure = ops + 1,
-                                .failure_count = create_revision ? count - 1 : 0});
+    fence_txn_own(out, &(struct etcd_txn){.compares = &same,
+                                          .compare_count = create_revision ? 1 : 0,
+                                          .success = ops,
+                                          .success_count = count,
+                                          .failure = ops + 1,
+                                          .failure_count = create_revision ? count - 1 : 0});
     buf_close(&value);
 }

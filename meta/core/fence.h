@@ -30,6 +30,7 @@ struct fence_txn {
     struct etcd_txn txn;
     void *block;
 };
+void fence_txn_own(struct fence_txn *out, const struct etcd_txn *borrowed); /* copies everything */
 void fence_txn_close(struct fence_txn *t);
 
 /* ---- commits ---- */
@@ -94,9 +95,9 @@ enum fence_takeover_verdict fence_judge_takeover(const struct fence_takeover *t,
                                                  const struct etcd_txn_result *r, int64_t *revision,
                                                  struct record_bytes *now);
 
-/* Puts `released` (epoch 0: does not) and deletes the own election key. For resigning, for the
- * guardian, and, without `released`, for leaving the queue. The read gate of that epoch is closed
- * before. With a create_revision only that key is deleted, so that a late copy of this txn spares
- * the next candidacy of the same lease; 0: whatever has the name. */
+/* Puts `released` (NULL or epoch 0: does not) and deletes the own election key. For resigning, for
+ * the guardian, and, without `released`, for leaving the queue. The read gate of that epoch is
+ * closed before. With a create_revision only that key is deleted, so that a late copy of this txn
+ * spares the next candidacy of the same lease; 0: whatever has the name. */
 void fence_make_release(struct fence_txn *out, const char *prefix, int64_t lease,
                         int64_t create_revision, const struct released *released);

@@ -1,0 +1,133 @@
+/* Inside of the election: the facts it knows, and what its files do for each other. A step takes
+ * the event's facts in, then asks the seat and the role what follows from the facts until nothing
+ * does. */
+#pragma once
+#include "meta/core/election.h"
+
+enum seat {
+    SEAT_NONE,        /* no lease; waits for its turn to ask for one */
+    SEAT_GRANTING,    /* waits for a lease */
+    SEAT_REGISTERING, /* waits for the member's own record */
+    SEAT_EVICTING,    /* waits for the end of the lease of its own former process */
+    SEAT_OUT,         /* waits until it may stand */
+    SEAT_ENQUEUING,   /* waits for its election key */
+    SEAT_QUEUED,      /* waits to be first in line */
+    SEAT_READING,     /* waits for its own key and `commit`, read anew */
+    SEAT_WAITING,     /* waits until the old leader can no longer read */
+    SEAT_TAKING,      /* waits for the takeover */
+    SEAT_LEADING,     /* waits for a reason to stop */
+    SEAT_LEAVING,     /* waits until its key is gone */
+    SEAT_REVOKING,    /* waits until its lease is gone */
+    SEAT_GONE,        /* nothing more to do */
+    SEATS
+};
+
+/* One question to etcd: every attempt of it means the same, so the first answer that counts is the
+ * answer. Attempts go from endpoint to endpoint, and a later one does not cut an earlier one off.
+ */
+struct ask {
+    bool active;
+    enum election_call_kind kind;
+    uint64_t first, last; /* ids of its attempts */
+    size_t tries;
+    int64_t next_ms;
+    struct fence_txn txn;
+    int64_t lease;
+};
+
+/* What is known of `commit`. */
+struct seen {
+    bool known;                /* something is; else nothing was received yet */
+    struct record_bytes bytes; /* len 0: there is none */
+    struct record record;
+    int64_t since_ms;   /* receipt of the first message with exactly these bytes */
+    uint64_t last_call; /* calls after this one were made when it was known */
+};
+
+struct election {
+    struct election_config cfg;
+    struct rng rng;
+    struct sm role, seat;
+    int64_t now_ms;
+    struct election_effects *out; /* of the step under way */
+
+    /* facts about etcd and this member */
+    int64_t lease, ttl_ms;
+    bool lease_lost, key_gone, first, caught_up, draining;
+    int64_t create_revision; /* of the own key; 0: none */
+    int64_t view_revision;   /* of what key_gone and first say */
+    struct released released;
+    int64_t released_revision;
+    struct seen seen;
+    uint64_t highest_epoch;
+    struct record_bytes read; /* what the last read brought */
+    int64_t read_revision;
+    bool read_since_seen; /* there was a read since `seen` changed */
+
+    /* the candidacy */
+    struct ask ask;
+    uint64_t last_call;
+    size_t endpoint;
+    struct backoff retry, rest;
+    int64_t rest_until_ms;     /* does not stand before */
+    int64_t look_ms;           /* when queued: reads anew then, should the watch be silent */
+    int64_t give_way_ms;       /* first in line: leaves the queue then; 0: is not first */
+    int64_t conflict_until_ms; /* while another directory's record is in the way; 0: none is */
+    struct fence_takeover takeover;
+    int64_t takeover_first_ms;
+
+    /* the leadership */
+    struct leadership leadership;
+    int64_t proof_ms;
+    bool settled;
+    int64_t resign_ms;       /* STEPPING_DOWN: resigns then, settled or not */
+    struct released closed;  /* the last own leadership: its gate is closed */
+    struct released release; /* to put when leaving; epoch 0: nothing */
+    const char *end_why;     /* a leadership that must end: why; NULL: goes on */
+    bool end_rests;          /* and somebody else had better lead next */
+    int64_t leave_by_ms;     /* draining: gives up talking to etcd then; 0: not yet */
+};
+
+/* ---- election.c ---- */
+struct election_action *election_act(struct election *e, enum election_action_kind kind);
+void election_warn(struct election *e, struct err err);
+void election_fail(struct election *e, struct err err); /* fatal: nothing more is done */
+void election_move_seat(struct election *e, enum seat to, const char *why);
+void election_move_role(struct election *e, enum role to, const char *why); /* and publishes it */
+/* `certain`: ordered by raft, so older than what is known means that the state went back. */
+void election_see(struct election *e, struct bytes value, int64_t received_ms, bool certain);
+void election_view(struct election *e, int64_t revision, int64_t create_revision, bool first);
+void election_see_released(struct election *e, int64_t revision, const struct released *released);
+
+/* ---- election_ask.c ---- */
+void ask_start_txn(struct election *e, struct fence_txn *txn); /* takes what *txn owns */
+void ask_start_lease(struct election *e, enum election_call_kind kind, int64_t lease);
+void ask_drop(struct election *e);
+/* Whether this answer is to the present question; then what it says is to be looked at. */
+bool ask_takes(struct election *e, const struct election_event *event);
+void ask_failed(struct election *e, const struct election_event *event); /* asks again, later */
+void ask_puzzled(struct election *e,
+                 const char *what); /* likewise: an answer that settles nothing */
+void ask_tick(struct election *e);
+
+/* ---- election_seat.c ---- */
+/* False when nothing follows from the facts any more. */
+bool seat_advance(struct election *e);
+int64_t seat_next_ms(const struct election *e);
+void seat_ask_registration(struct election *e);
+void seat_ask_release(struct election *e);
+void seat_start_reading(struct election *e, const char *why);
+void seat_limit_wait(struct election *e);                /* once it is first in line */
+void seat_step_out(struct election *e, const char *why); /* it has no key (any more) */
+void seat_rest(struct election *e);                      /* lets others go first */
+void seat_tell_lease(struct election *e); /* the guardian: there is nothing but the lease */
+
+/* ---- election_answer.c ---- */
+void seat_on_answer(struct election *e, const struct election_event *event);
+
+/* ---- election_lead.c ---- */
+bool lead_advance(struct election *e);
+void lead_break_off(struct election *e,
+                    const char *why); /* if it leads: closes the gate and steps down */
+void lead_begin(struct election *e, int64_t revision);
+int64_t lead_next_ms(const struct election *e);
