@@ -130,7 +130,7 @@ static void check_chunk(struct world *w, struct checker *c, struct bytes chunk, 
 {
     struct dedup_reader reader;
     struct dedup_entry entry;
-    size_t offset;
+    uint32_t offset;
     if (!dedup_reader_init(&reader, chunk)) {
         world_violate(w, "a chunk of request ids that is not readable");
         return;

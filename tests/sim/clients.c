@@ -270,15 +270,16 @@ static void drop_note(void *arg)
 static void finish(struct world *w, struct op *op)
 {
     struct clients *c = w->clients;
+    int client = op->client;
     op->done = true;
     c->completed++;
     c->reads += op->kind == OP_READ;
     c->quorum_reads += op->kind == OP_QUORUM_READ;
-    if (c->current[op->client] != op)
+    if (c->current[client] != op)
         return;
-    c->current[op->client] = NULL;
+    c->current[client] = NULL;
     op_release(op);
-    think_after(w, op->client);
+    think_after(w, client);
 }
 
 /* A refusal for good may be passed on only when no other attempt may have worked. */

@@ -41,7 +41,7 @@ static void view_range(void *ctx, struct bytes key, struct bytes end,
 static bool find_id(struct bytes chunk, struct bytes id, struct dedup_entry *out)
 {
     struct dedup_reader reader;
-    size_t offset;
+    uint32_t offset;
     bool readable = dedup_reader_init(&reader, chunk);
     INVARIANT(readable);
     while (dedup_reader_next(&reader, out, &offset)) {
