@@ -1,0 +1,632 @@
+#include "tests/lib/state_fixture.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+/* A state, a planner on it, and the commits in between. */
+struct world {
+    struct state_table table;
+    struct dedup_window window;
+    struct plan_batch batch;
+    struct plan_limits limits;
+    struct plan_view view;
+    int64_t now_ms;
+};
+
+static int set_up(void **state)
+{
+    struct world *w = mem_alloc(sizeof *w);
+    w->limits = (struct plan_limits){.max_ops = 126, .max_bytes = REQUEST_BYTES_MAX};
+    dedup_window_init(&w->window, &DEDUP_LIMITS_DEFAULT);
+    w->view = table_view(&w->table);
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+    plan_close(&w->batch);
+    dedup_window_close(&w->window);
+    table_close(&w->table);
+    free(w);
+    return 0;
+}
+
+static void begin(struct world *w)
+{
+    plan_begin(&w->batch, bytes_str(STATE_PREFIX), &w->view, &w->window, &w->limits, w->now_ms);
+}
+
+static void commit(struct world *w)
+{
+    plan_end(&w->batch);
+    table_commit(&w->table, w->batch.ops, w->batch.op_count, BYTES_NONE);
+    assert_int_equal(w->batch.events, w->table.event_count);
+    plan_committed(&w->batch, w->table.revision, w->now_ms);
+}
+
+static enum plan_verdict add(struct world *w, struct plan_request *req, struct plan_answer **answer)
+{
+    struct err refusal = OK_ERR, e = request_check(req);
+    assert_false(err_is(&e));
+    enum plan_verdict verdict = plan_add(&w->batch, req, answer, &refusal);
+    assert_true((verdict == PLAN_REFUSED) == err_is(&refusal));
+    return verdict;
+}
+
+/* One request in a commit of its own; the answer is valid until the next one. */
+static const struct plan_answer *run(struct world *w, struct plan_request req)
+{
+    struct plan_answer *answer;
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    commit(w);
+    request_close(&req);
+    return answer;
+}
+
+static enum err_code refused(struct world *w, struct plan_request req)
+{
+    struct plan_answer *answer;
+    struct err refusal = OK_ERR;
+    begin(w);
+    assert_int_equal(plan_add(&w->batch, &req, &answer, &refusal), PLAN_REFUSED);
+    assert_null(answer);
+    assert_int_equal(w->batch.op_count, 0);
+    request_close(&req);
+    return refusal.code;
+}
+
+static struct plan_request with_id(struct plan_request req, const char *id)
+{
+    struct err e = request_set_id(&req, bytes_str(id));
+    assert_false(err_is(&e));
+    req.body_hash = req.then_count ? request_hash(req.then_ops[0].value) : 0;
+    return req;
+}
+
+/* ---- put, delete ---- */
+
+static void a_put_gets_etcds_revisions(void **state)
+{
+    struct world *w = *state;
+    struct etcd_kv kv;
+    assert_int_equal(run(w, put_request("a", "1"))->revision, 1);
+    run(w, put_request("b", "1"));
+    assert_int_equal(run(w, put_request("a", "2"))->revision, 3);
+    assert_true(w->view.get(w->view.ctx, bytes_str("a"), &kv));
+    assert_int_equal(kv.create_revision, 1);
+    assert_int_equal(kv.mod_revision, 3);
+    assert_int_equal(kv.version, 2);
+}
+
+static void prev_kv_shows_what_was_there(void **state)
+{
+    struct world *w = *state;
+    struct request_op op = put_op("a", "1");
+    op.prev_kv = true;
+    const struct plan_answer *answer = run(w, single(REQUEST_PUT, op));
+    assert_int_equal(answer->results[0].kv_count, 0);
+    op.value = bytes_str("2");
+    answer = run(w, single(REQUEST_PUT, op));
+    assert_int_equal(answer->results[0].kv_count, 1);
+    assert_true(bytes_equal(answer->results[0].kvs[0].value, bytes_str("1")));
+    assert_int_equal(answer->results[0].kvs[0].mod_revision, 1);
+    op = delete_op("a");
+    op.prev_kv = true;
+    answer = run(w, single(REQUEST_DELETE, op));
+    assert_int_equal(answer->results[0].deleted, 1);
+    assert_int_equal(answer->results[0].kvs[0].version, 2);
+}
+
+static void a_delete_of_nothing_writes_nothing(void **state)
+{
+    struct world *w = *state;
+    const struct plan_answer *answer = run(w, delete_request("a"));
+    assert_int_equal(answer->results[0].deleted, 0);
+    assert_int_equal(answer->code, ERR_OK);
+    assert_int_equal(w->batch.op_count, 0);
+    struct request_op op = delete_op("a");
+    op.must_exist = true;
+    assert_int_equal(run(w, single(REQUEST_DELETE, op))->code, ERR_KEY_NOT_FOUND);
+}
+
+static void fill(struct world *w, int count)
+{
+    char key[16];
+    for (int i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "k%05d", i);
+        run(w, put_request(key, "v"));
+    }
+}
+
+static void a_range_is_deleted_by_one_operation(void **state)
+{
+    struct world *w = *state;
+    fill(w, 40);
+    run(w, put_request("l", "v"));
+    struct request_op op = delete_range_op("k00010", "k00030");
+    op.prev_kv = true;
+    const struct plan_answer *answer = run(w, single(REQUEST_DELETE, op));
+    assert_int_equal(answer->results[0].deleted, 20);
+    assert_int_equal(answer->results[0].kv_count, 20);
+    assert_true(bytes_equal(answer->results[0].kvs[19].key, bytes_str("k00029")));
+    assert_int_equal(w->batch.op_count, 1);
+    assert_int_equal(w->batch.user_events, 20);
+    assert_int_equal(run(w, single(REQUEST_DELETE, delete_range_op("", "")))->results[0].deleted,
+                     21);
+    assert_int_equal(w->table.count, 0);
+}
+
+static void an_open_range_ends_with_the_users_keys(void **state)
+{
+    struct world *w = *state;
+    run(w, put_request("\xff\xff", "v"));
+    table_put(&w->table, bytes_str(STATE_PREFIX "other"), bytes_str("x"));
+    assert_int_equal(run(w, single(REQUEST_DELETE, delete_range_op("a", "")))->results[0].deleted,
+                     1);
+    assert_int_equal(w->table.count, 1);
+}
+
+static void too_many_deletions_are_refused(void **state)
+{
+    struct world *w = *state;
+    char key[64];
+    for (int i = 0; i <= PLAN_DELETE_MAX; i++) {
+        snprintf(key, sizeof key, STATE_PREFIX "kv/%06d", i);
+        table_put(&w->table, bytes_str(key), bytes_str("v"));
+    }
+    assert_int_equal(refused(w, single(REQUEST_DELETE, delete_range_op("", ""))), ERR_TOO_LARGE);
+}
+
+/* ---- Txn ---- */
+
+static bool holds(struct world *w, struct request_compare c)
+{
+    struct plan_request req = {0};
+    struct plan_answer *answer;
+    request_then(&req, NULL, 0);
+    request_when(&req, c);
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    request_close(&req);
+    return answer->succeeded;
+}
+
+static void comparisons_are_etcds(void **state)
+{
+    struct world *w = *state;
+    run(w, put_request("other", "1"));
+    run(w, put_request("a", "m"));
+    run(w, put_request("a", "m"));
+    struct bytes a = bytes_str("a"), absent = bytes_str("absent");
+#define VALUE_OF(k, r, v)                                                                          \
+    ((struct request_compare){.target = ETCD_VALUE, .relation = r, .key = k, .value = bytes_str(v)})
+#define NUMBER_OF(k, t, r, n)                                                                      \
+    ((struct request_compare){.target = t, .relation = r, .key = k, .number = n})
+    assert_true(holds(w, VALUE_OF(a, ETCD_EQUAL, "m")));
+    assert_false(holds(w, VALUE_OF(a, ETCD_NOT_EQUAL, "m")));
+    assert_true(holds(w, VALUE_OF(a, ETCD_LESS, "ma")));
+    assert_true(holds(w, VALUE_OF(a, ETCD_GREATER, "l")));
+    assert_true(holds(w, NUMBER_OF(a, ETCD_VERSION, ETCD_EQUAL, 2)));
+    assert_true(holds(w, NUMBER_OF(a, ETCD_CREATE, ETCD_EQUAL, 2)));
+    assert_true(holds(w, NUMBER_OF(a, ETCD_MOD, ETCD_EQUAL, 3)));
+    assert_true(holds(w, NUMBER_OF(a, ETCD_MOD, ETCD_GREATER, 2)));
+    assert_false(holds(w, NUMBER_OF(a, ETCD_MOD, ETCD_LESS, 3)));
+    /* An absent key: no value, and all numbers 0. */
+    assert_false(holds(w, VALUE_OF(absent, ETCD_EQUAL, "")));
+    assert_false(holds(w, VALUE_OF(absent, ETCD_NOT_EQUAL, "x")));
+    assert_true(holds(w, NUMBER_OF(absent, ETCD_VERSION, ETCD_EQUAL, 0)));
+    assert_true(holds(w, NUMBER_OF(absent, ETCD_CREATE, ETCD_EQUAL, 0)));
+    assert_true(holds(w, NUMBER_OF(absent, ETCD_MOD, ETCD_EQUAL, 0)));
+}
+
+static void a_txn_takes_one_branch_whole(void **state)
+{
+    struct world *w = *state;
+    struct plan_request req = {0};
+    request_then(&req, (struct request_op[]){put_op("a", "1"), put_op("b", "1")}, 2);
+    request_else(&req, (struct request_op[]){get_op("a"), delete_op("b")}, 2);
+    request_when(&req, (struct request_compare){.target = ETCD_VERSION, .key = bytes_str("a")});
+    struct plan_answer *answer;
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    commit(w);
+    assert_true(answer->succeeded);
+    assert_int_equal(answer->revision, 1);
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    commit(w);
+    assert_false(answer->succeeded);
+    assert_true(bytes_equal(answer->results[0].kvs[0].value, bytes_str("1")));
+    assert_int_equal(answer->results[1].deleted, 1);
+    request_close(&req);
+}
+
+static void a_get_sees_what_its_txn_wrote_before(void **state)
+{
+    struct world *w = *state;
+    run(w, put_request("old", "1"));
+    run(w, put_request("gone", "1"));
+    struct request_op ops[] = {get_op("old"),  put_op("old", "2"), get_op("old"), delete_op("gone"),
+                               get_op("gone"), put_op("new", "n"), get_op("new")};
+    struct plan_request req = {0};
+    request_then(&req, ops, 7);
+    const struct plan_answer *answer = run(w, req);
+    const struct answer_result *r = answer->results;
+    assert_int_equal(r[0].kvs[0].mod_revision, 1);
+    assert_true(bytes_equal(r[2].kvs[0].value, bytes_str("2")));
+    assert_int_equal(r[2].kvs[0].create_revision, 1);
+    assert_int_equal(r[2].kvs[0].mod_revision, 3);
+    assert_int_equal(r[2].kvs[0].version, 2);
+    assert_int_equal(r[4].kv_count, 0);
+    assert_int_equal(r[6].kvs[0].create_revision, 3);
+    assert_int_equal(r[6].kvs[0].version, 1);
+}
+
+static enum err_code checked(struct plan_request *req)
+{
+    struct err e = request_check(req);
+    request_close(req);
+    return e.code;
+}
+
+static void a_branch_that_writes_a_key_twice_is_refused(void **state)
+{
+    const struct request_op twice[][2] = {
+        {put_op("a", "1"), put_op("a", "2")},
+        {put_op("a", "1"), delete_op("a")},
+        {delete_range_op("a", "c"), put_op("b", "1")},
+        {put_op("b", "1"), delete_range_op("a", "")},
+        {delete_range_op("a", "c"), delete_range_op("b", "d")},
+    };
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
+        struct plan_request req = {0}, other = {0};
+        request_then(&req, twice[i], 2);
+        assert_int_equal(checked(&req), ERR_BAD_REQUEST);
+        request_then(&other, NULL, 0);
+        request_else(&other, twice[i], 2);
+        assert_int_equal(checked(&other), ERR_BAD_REQUEST);
+    }
+    struct plan_request fine = {0};
+    request_then(
+        &fine, (struct request_op[]){put_op("c", "1"), delete_range_op("a", "c"), get_op("c")}, 3);
+    assert_int_equal(checked(&fine), ERR_OK);
+}
+
+static void limits_are_checked(void **state)
+{
+    char *big = mem_alloc(REQUEST_VALUE_MAX + 2);
+    memset(big, 'x', REQUEST_VALUE_MAX + 1);
+    struct plan_request req = put_request("", "v");
+    assert_int_equal(checked(&req), ERR_BAD_KEY);
+    struct request_op op = put_op("k", "v");
+    op.key = bytes_of(big, REQUEST_KEY_MAX + 1);
+    req = single(REQUEST_PUT, op);
+    assert_int_equal(checked(&req), ERR_BAD_KEY);
+    op.key.len = REQUEST_KEY_MAX;
+    req = single(REQUEST_PUT, op);
+    assert_int_equal(checked(&req), ERR_OK);
+    req = put_request("k", big);
+    assert_int_equal(checked(&req), ERR_TOO_LARGE);
+    op = delete_op("k");
+    op.must_exist = true;
+    req = (struct plan_request){0};
+    request_then(&req, &op, 1);
+    assert_int_equal(checked(&req), ERR_BAD_REQUEST);
+    struct request_op many[REQUEST_OPS_MAX + 1] = {0};
+    for (int i = 0; i <= REQUEST_OPS_MAX; i++)
+        many[i] = get_op("k");
+    req = (struct plan_request){0};
+    request_then(&req, many, REQUEST_OPS_MAX + 1);
+    assert_int_equal(checked(&req), ERR_TOO_LARGE);
+    free(big);
+}
+
+/* ---- batches ---- */
+
+static void writers_of_one_key_take_turns(void **state)
+{
+    struct world *w = *state;
+    struct plan_answer *answer;
+    struct plan_request a = put_request("a", "1"), b = put_request("b", "1"),
+                        again = put_request("a", "2"),
+                        range = single(REQUEST_DELETE, delete_range_op("a", "z"));
+    begin(w);
+    assert_int_equal(add(w, &a, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &again, &answer), PLAN_WAIT_NEXT);
+    assert_int_equal(add(w, &range, &answer), PLAN_WAIT_NEXT);
+    assert_int_equal(add(w, &b, &answer), PLAN_TAKEN);
+    commit(w);
+    begin(w);
+    assert_int_equal(add(w, &range, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &again, &answer), PLAN_WAIT_NEXT);
+    commit(w);
+    assert_int_equal(answer == NULL, 1);
+    assert_int_equal(w->table.count, 0);
+    request_close(&a);
+    request_close(&b);
+    request_close(&again);
+    request_close(&range);
+}
+
+static void what_was_read_stays_until_the_commit(void **state)
+{
+    struct world *w = *state;
+    struct plan_answer *answer;
+    struct plan_request reads = {0}, reads_too = {0}, writes = put_request("guard", "2");
+    struct request_compare c = {.target = ETCD_VERSION, .key = bytes_str("guard")};
+    request_then(&reads, (struct request_op[]){put_op("x", "1")}, 1);
+    request_when(&reads, c);
+    request_then(&reads_too, (struct request_op[]){put_op("y", "1")}, 1);
+    request_when(&reads_too, c);
+    begin(w);
+    assert_int_equal(add(w, &reads, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &writes, &answer), PLAN_WAIT_NEXT);
+    assert_int_equal(add(w, &reads_too, &answer), PLAN_TAKEN);
+    commit(w);
+    begin(w);
+    assert_int_equal(add(w, &writes, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &reads, &answer), PLAN_WAIT_NEXT);
+    request_close(&reads);
+    request_close(&reads_too);
+    request_close(&writes);
+}
+
+static void a_full_batch_says_so(void **state)
+{
+    struct world *w = *state;
+    struct plan_answer *answer;
+    struct plan_request reqs[8];
+    w->limits.max_ops = 5;
+    begin(w);
+    for (int i = 0; i < 8; i++) {
+        char id[32], key[8];
+        snprintf(id, sizeof id, "request-id-%05d", i);
+        snprintf(key, sizeof key, "k%d", i);
+        reqs[i] = with_id(put_request("x", "1"), id);
+        ((struct request_op *)reqs[i].then_ops)->key = arena_copy(&reqs[i].memory, bytes_str(key));
+        assert_int_equal(add(w, &reqs[i], &answer), i < 4 ? PLAN_TAKEN : PLAN_FULL);
+    }
+    commit(w);
+    assert_int_equal(w->batch.op_count, 5); /* with the chunk */
+    for (int i = 0; i < 8; i++)
+        request_close(&reqs[i]);
+}
+
+static void a_batch_is_bounded_in_bytes(void **state)
+{
+    struct world *w = *state;
+    struct plan_answer *answer;
+    char big[700] = {0};
+    memset(big, 'x', sizeof big - 1);
+    w->limits.max_bytes = 2000;
+    struct plan_request a = put_request("a", big), b = put_request("b", big),
+                        c = put_request("c", big);
+    begin(w);
+    assert_int_equal(add(w, &a, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &b, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &c, &answer), PLAN_FULL);
+    w->limits.max_bytes = 500;
+    request_close(&b);
+    request_close(&c);
+    assert_int_equal(refused(w, a), ERR_TOO_LARGE);
+}
+
+/* ---- exactly once ---- */
+
+#define ID "request-id-000001"
+
+static void a_repeated_id_gets_the_first_answer(void **state)
+{
+    struct world *w = *state;
+    struct request_op op = put_op("a", "2");
+    op.prev_kv = true;
+    run(w, put_request("a", "1"));
+    run(w, with_id(single(REQUEST_PUT, op), ID));
+    run(w, put_request("a", "3"));
+    struct plan_request req = with_id(single(REQUEST_PUT, op), ID);
+    struct plan_answer *answer;
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_ANSWERED);
+    assert_true(answer->replayed);
+    assert_int_equal(answer->revision, 2);
+    assert_true(bytes_equal(answer->results[0].kvs[0].value, bytes_str("1")));
+    plan_end(&w->batch);
+    assert_int_equal(w->batch.op_count, 0);
+    request_close(&req);
+}
+
+static void failed_conditions_are_recorded(void **state)
+{
+    struct world *w = *state;
+    struct plan_request req = {0};
+    request_then(&req, (struct request_op[]){put_op("a", "1")}, 1);
+    request_when(
+        &req, (struct request_compare){.target = ETCD_VERSION, .key = bytes_str("b"), .number = 1});
+    req = with_id(req, ID);
+    struct request_op must = delete_op("a");
+    must.must_exist = true;
+    run(w, with_id(single(REQUEST_DELETE, must), ID "-delete"));
+    struct plan_answer *answer;
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    commit(w);
+    assert_false(answer->succeeded);
+    /* The condition holds now, but the first answer stands. */
+    run(w, put_request("b", "1"));
+    run(w, put_request("a", "1"));
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_ANSWERED);
+    assert_false(answer->succeeded);
+    request_close(&req);
+    req = with_id(single(REQUEST_DELETE, must), ID "-delete");
+    assert_int_equal(add(w, &req, &answer), PLAN_ANSWERED);
+    assert_int_equal(answer->code, ERR_KEY_NOT_FOUND);
+    request_close(&req);
+}
+
+static void an_id_is_for_one_effect(void **state)
+{
+    struct world *w = *state;
+    run(w, with_id(put_request("a", "1"), ID));
+    assert_int_equal(refused(w, with_id(put_request("a", "2"), ID)), ERR_BAD_REQUEST_ID);
+    struct plan_request other = with_id(put_request("a", "1"), ID);
+    other.method = REQUEST_TXN;
+    assert_int_equal(refused(w, other), ERR_BAD_REQUEST_ID);
+}
+
+static void twice_in_one_batch_waits_and_is_replayed(void **state)
+{
+    struct world *w = *state;
+    struct plan_answer *answer;
+    struct plan_request req = with_id(put_request("a", "1"), ID);
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &req, &answer), PLAN_WAIT_NEXT);
+    commit(w);
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_ANSWERED);
+    request_close(&req);
+}
+
+static void an_answer_too_large_to_keep_is_refused(void **state)
+{
+    struct world *w = *state;
+    char *big = mem_alloc(ANSWER_RECORDED_MAX + 1);
+    memset(big, 'x', ANSWER_RECORDED_MAX);
+    run(w, put_request("a", big));
+    struct request_op op = put_op("a", "2");
+    op.prev_kv = true;
+    assert_int_equal(refused(w, with_id(single(REQUEST_PUT, op), ID)), ERR_TOO_LARGE);
+    assert_int_equal(run(w, single(REQUEST_PUT, op))->results[0].kv_count, 1);
+    free(big);
+}
+
+static void old_ids_are_evicted_and_expire(void **state)
+{
+    struct world *w = *state;
+    char id[40];
+    for (int i = 0; i < 10; i++) {
+        snprintf(id, sizeof id, "request-id-%06d@%d", i, i);
+        run(w, with_id(put_request("a", "1"), id));
+    }
+    w->now_ms = 601000;
+    begin(w);
+    commit(w); /* a heartbeat evicts */
+    assert_int_equal(w->batch.op_count, DEDUP_EVICT_MAX + 1);
+    assert_int_equal(w->window.count, 6);
+    assert_int_equal(w->window.floor, 4);
+    struct etcd_kv *floor = table_find(&w->table, bytes_str(STATE_PREFIX "dedup/floor"));
+    assert_true(bytes_equal(floor->value, bytes_str("4")));
+    /* Made at a revision below the floor and not in the table: nobody knows. */
+    assert_int_equal(refused(w, with_id(put_request("a", "1"), "request-id-000003@3")),
+                     ERR_REQUEST_ID_EXPIRED);
+    struct plan_answer *answer;
+    struct plan_request kept = with_id(put_request("a", "1"), "request-id-000004@4"),
+                        fresh = with_id(put_request("a", "1"), "request-id-fresh@4"),
+                        unsaid = with_id(put_request("b", "1"), "request-id-unsaid");
+    begin(w);
+    assert_int_equal(add(w, &kept, &answer), PLAN_ANSWERED);
+    assert_int_equal(add(w, &fresh, &answer), PLAN_TAKEN);
+    assert_int_equal(add(w, &unsaid, &answer), PLAN_TAKEN);
+    request_close(&kept);
+    request_close(&fresh);
+    request_close(&unsaid);
+}
+
+static void young_ids_that_fill_the_table_stop_writes(void **state)
+{
+    struct world *w = *state;
+    w->window.limits.max_bytes = 300;
+    char id[40];
+    struct plan_answer *answer;
+    int taken = 0;
+    struct err refusal = OK_ERR;
+    for (int i = 0; i < 20; i++) {
+        snprintf(id, sizeof id, "request-id-%06d", i);
+        struct plan_request req = with_id(put_request("a", "1"), id);
+        begin(w);
+        bool ok = plan_add(&w->batch, &req, &answer, &refusal) == PLAN_TAKEN;
+        commit(w);
+        taken += ok;
+        request_close(&req);
+    }
+    assert_int_equal(refusal.code, ERR_OVERLOADED);
+    assert_in_range(taken, 5, 10);
+    run(w, put_request("a", "without an id"));
+    w->now_ms = 120000;
+    run(w, with_id(put_request("a", "1"), "request-id-later-on"));
+}
+
+static void ids_are_checked(void **state)
+{
+    struct plan_request req = {0};
+    char text[80];
+    memset(text, 'i', sizeof text);
+    assert_int_equal(request_set_id(&req, bytes_of(text, 15)).code, ERR_BAD_REQUEST_ID);
+    assert_int_equal(request_set_id(&req, bytes_of(text, 16)).code, ERR_OK);
+    assert_int_equal(req.id_revision, -1);
+    assert_int_equal(request_set_id(&req, bytes_of(text, 64)).code, ERR_OK);
+    assert_int_equal(request_set_id(&req, bytes_of(text, 65)).code, ERR_BAD_REQUEST_ID);
+    assert_int_equal(request_set_id(&req, bytes_str("request\tid-000001")).code,
+                     ERR_BAD_REQUEST_ID);
+    request_set_id(&req, bytes_str("request-id-1@4711"));
+    assert_int_equal(req.id_revision, 4711);
+    request_set_id(&req, bytes_str("request-id-1@47x1"));
+    assert_int_equal(req.id_revision, -1);
+    request_set_id(&req, bytes_str("request-id-1@99999999999999999999"));
+    assert_int_equal(req.id_revision, -1);
+    request_close(&req);
+}
+
+static void a_batch_that_failed_leaves_no_trace(void **state)
+{
+    struct world *w = *state;
+    struct plan_answer *answer;
+    struct plan_request req = with_id(put_request("a", "1"), ID);
+    begin(w);
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    plan_end(&w->batch);
+    begin(w); /* etcd never applied it */
+    assert_int_equal(add(w, &req, &answer), PLAN_TAKEN);
+    commit(w);
+    assert_int_equal(w->window.count, 1);
+    assert_int_equal(w->window.next_n, 2);
+    request_close(&req);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_put_gets_etcds_revisions),
+        TEST(prev_kv_shows_what_was_there),
+        TEST(a_delete_of_nothing_writes_nothing),
+        TEST(a_range_is_deleted_by_one_operation),
+        TEST(an_open_range_ends_with_the_users_keys),
+        TEST(too_many_deletions_are_refused),
+        TEST(comparisons_are_etcds),
+        TEST(a_txn_takes_one_branch_whole),
+        TEST(a_get_sees_what_its_txn_wrote_before),
+        TEST(a_branch_that_writes_a_key_twice_is_refused),
+        TEST(limits_are_checked),
+        TEST(writers_of_one_key_take_turns),
+        TEST(what_was_read_stays_until_the_commit),
+        TEST(a_full_batch_says_so),
+        TEST(a_batch_is_bounded_in_bytes),
+        TEST(a_repeated_id_gets_the_first_answer),
+        TEST(failed_conditions_are_recorded),
+        TEST(an_id_is_for_one_effect),
+        TEST(twice_in_one_batch_waits_and_is_replayed),
+        TEST(an_answer_too_large_to_keep_is_refused),
+        TEST(old_ids_are_evicted_and_expire),
+        TEST(young_ids_that_fill_the_table_stop_writes),
+        TEST(ids_are_checked),
+        TEST(a_batch_that_failed_leaves_no_trace),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
