@@ -1,0 +1,109 @@
+#include "proxy/options.h"
+#include "common/base/log.h"
+#include <stdio.h>
+
+#define KIB 1024LL
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+#define DAY_MS (24LL * 3600 * 1000)
+#define FIRST_WINDOW_MIN (4 * KIB)
+#define FIRST_WINDOW_MAX 65535
+
+int64_t proxy_options_first_window(const struct proxy_options *o)
+{
+    int64_t window = o->park_bytes / o->park_calls;
+    if (window > o->stream_window)
+        window = o->stream_window;
+    return window < FIRST_WINDOW_MAX ? window : FIRST_WINDOW_MAX;
+}
+
+static struct err check(const struct proxy_options *o)
+{
+    enum log_level level;
+    if (!log_level_parse(o->log_level, &level))
+        return err_make(ERR_USAGE, "--log-level: one of debug, info, warn, error");
+    if (o->park_bytes / o->park_calls < FIRST_WINDOW_MIN)
+        return err_make(ERR_USAGE, "--park-bytes must be at least 4KiB for each of --park-calls");
+    return OK_ERR;
+}
+
+struct err proxy_options_parse(struct proxy_options *o, int *argc, char **argv,
+                               enum option_show *show)
+{
+    const struct option_row rows[] = {
+        {"Addresses", "listen", OPTION_STRING, &o->listen, "127.0.0.1:5680", "HOST:PORT",
+         "Where gRPC clients connect; port 0 takes any free one.", 0, 0, NULL, false},
+        {NULL, "http", OPTION_STRING, &o->http, "127.0.0.1:5681", "HOST:PORT",
+         "Metrics, health and status over HTTP; off for none.", 0, 0, NULL, false},
+        {"Leader", "members", OPTION_STRING, &o->members, NULL, "HOST:PORT,...",
+         "Some members of the cluster; the others are found through them.", 0, 0, NULL, true},
+        {NULL, "cluster-id", OPTION_STRING, &o->cluster_id, "", "ID",
+         "Follow only this cluster; by default the one that most members name.", 0, 0, NULL, false},
+        {NULL, "authority", OPTION_STRING, &o->authority, "", "NAME",
+         "Send this :authority upstream instead of the client's.", 0, 0, NULL, false},
+        {NULL, "leader-grace", OPTION_DURATION, &o->leader_grace_ms, "100ms", "TIME",
+         "How long calls that may be repeated stay with a leader that was replaced.", 0, DAY_MS,
+         NULL, false},
+        {NULL, "upstream-ping", OPTION_DURATION, &o->upstream_ping_ms, "1s", "TIME",
+         "Ask a silent member for a sign of life while calls wait for it; 0 for never.", 0, DAY_MS,
+         NULL, false},
+        {NULL, "upstream-connections", OPTION_INT, &o->upstream_connections, "4", "N",
+         "Connections of one worker to the leader at most.", 1, 16, NULL, false},
+        {"Waiting for a leader", "park-timeout", OPTION_DURATION, &o->park_timeout_ms, "30s",
+         "TIME", "How long a call waits for a leader at most.", 1, DAY_MS, NULL, false},
+        {NULL, "park-calls", OPTION_INT, &o->park_calls, "8192", "N",
+         "Calls of one worker that may wait at once.", 1, 10000000, NULL, false},
+        {NULL, "park-bytes", OPTION_BYTES, &o->park_bytes, "256MiB", "BYTES",
+         "Request bytes that waiting calls of one worker may hold.", 64 * KIB, 1024 * GIB, NULL,
+         false},
+        {"Sending again", "replay-bytes", OPTION_BYTES, &o->replay_bytes, "64MiB", "BYTES",
+         "Request bytes that one worker keeps to send them again.", 0, 1024 * GIB, NULL, false},
+        {NULL, "replay-attempts", OPTION_INT, &o->replay_attempts, "2", "N",
+         "How often a call is sent again after it was sent and its connection lost.", 0, 100, NULL,
+         false},
+        {NULL, "replay-window", OPTION_DURATION, &o->replay_window_ms, "60s", "TIME",
+         "No such repetition later than this after the first sending.", 0, DAY_MS, NULL, false},
+        {NULL, "descriptor-set", OPTION_STRING, &o->descriptor_set, "", "FILE",
+         "Idempotency levels of further services (protoc --descriptor_set_out).", 0, 0, NULL,
+         false},
+        {NULL, "dedup-service", OPTION_STRING, &o->dedup_service, "", "PKG[.SVC],...",
+         "Services of that set whose unary mutations keep request ids, besides baton.v1.", 0, 0,
+         NULL, false},
+        {NULL, "replay-methods", OPTION_STRING, &o->replay_methods, "", "PKG.SVC/METHOD,...",
+         "Methods that may be sent again although no descriptor says so.", 0, 0, NULL, false},
+        {"Limits", "workers", OPTION_INT, &o->workers, "1", "N",
+         "Threads that relay, each with connections of its own.", 1, 256, NULL, false},
+        {NULL, "stream-window", OPTION_BYTES, &o->stream_window, "256KiB", "BYTES",
+         "Bytes of one call that may be under way in each direction.", 16 * KIB, GIB, NULL, false},
+        {NULL, "relay-bytes", OPTION_BYTES, &o->relay_bytes, "256MiB", "BYTES",
+         "Answer bytes that one worker buffers before it refuses new calls.", MIB, 1024 * GIB, NULL,
+         false},
+        {NULL, "max-connections", OPTION_INT, &o->max_connections, "10000", "N",
+         "Client connections in all.", 1, 1000000, NULL, false},
+        {NULL, "max-streams", OPTION_INT, &o->max_streams, "1000", "N",
+         "Calls at once on one client connection.", 1, 1000000, NULL, false},
+        {NULL, "drain-timeout", OPTION_DURATION, &o->drain_timeout_ms, "30s", "TIME",
+         "After SIGTERM, how long calls may go on.", 0, DAY_MS, NULL, false},
+        {"Logging", "log-level", OPTION_STRING, &o->log_level, "info", "LEVEL",
+         "The lowest level that is logged: debug, info, warn or error.", 0, 0, NULL, false},
+    };
+    const struct option_set set = {
+        .program = "baton-proxy",
+        .usage = "--members HOST:PORT[,HOST:PORT...] [options]",
+        .about = "One address for a Baton cluster: every gRPC call reaches the current leader.",
+        .rows = rows,
+        .count = sizeof rows / sizeof rows[0],
+    };
+    struct err e = options_parse(&set, argc, argv, show);
+    if (err_is(&e))
+        return e;
+    if (*show == OPTION_SHOW_HELP)
+        options_help(&set, stdout);
+    if (*show == OPTION_SHOW_VERSION)
+        printf("baton-proxy %s\n", BATON_VERSION);
+    if (*show != OPTION_SHOW_NOTHING)
+        return OK_ERR;
+    if (*argc > 1)
+        return err_make(ERR_USAGE, "%s: not an option", argv[1]);
+    return check(o);
+}

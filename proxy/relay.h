@@ -1,0 +1,98 @@
+/* One RPC from its first header to its last: PARKED -> SENT -> COMMITTED -> DONE, back to PARKED
+ * while another attempt is right. relay_decide says what becomes of it, the functions here do it.
+ */
+#pragma once
+#include "proxy/client.h"
+#include "proxy/core/method_table.h"
+#include "proxy/core/relay_decide.h"
+#include "proxy/core/replay.h"
+#include "proxy/core/wheel.h"
+#include "proxy/uplink.h"
+
+enum call_state {
+    CALL_OPENING,   /* headers are arriving */
+    CALL_PARKED,    /* no usable leader */
+    CALL_SENT,      /* given to a connection */
+    CALL_COMMITTED, /* response headers went to the client */
+    CALL_DONE,      /* the client has its status, or is gone */
+};
+
+struct call {
+    struct up_stream up; /* first: the two are cast into each other */
+    struct worker *worker;
+    struct client *client; /* NULL: the client's stream is closed */
+    int32_t stream_id;
+    struct call *next, **link;           /* of the client */
+    struct call *park_next, **park_link; /* in the parking lot; link NULL: not there */
+    enum call_state state;
+    struct header_list request;
+    struct bytes path;
+    enum method_class class;
+    struct replay body;
+    size_t owed;       /* request bytes the client has no credit for yet */
+    size_t received;   /* request bytes in all, while that matters */
+    bool widened;      /* the client's window is --stream-window */
+    bool too_large;    /* the header list is over our limit and was not kept */
+    bool ramped;       /* counted in the ramp */
+    bool waited;       /* was parked */
+    bool pausing;      /* parked for a pause, not in line */
+    struct buf answer; /* not yet written to the client */
+    size_t answer_at;
+    bool answer_ended, answer_deferred, answer_has_trailers;
+    bool answer_reset; /* ends with a reset instead, of reset_code */
+    uint32_t reset_code;
+    struct relay_verdict failure; /* act FAIL: these are the trailers, not the leader's */
+    int64_t arrived_ms, deadline_ms, park_until_ms, first_sent_ms, parked_since_ms, due_ms;
+    struct target *sent_to; /* by the last attempt; only compared */
+    unsigned refusals, replays, attempts;
+    bool unknown;
+    struct wheel_entry timer;
+    char request_id[56]; /* given by us; empty: none */
+};
+
+/* From the client's side. */
+struct call *call_open(struct client *k, int32_t stream_id);
+void call_on_request(struct call *c, bool ended);
+void call_on_request_data(struct call *c, struct bytes data);
+void call_on_request_end(struct call *c);
+void call_on_client_gone(struct call *c); /* c->client is NULL already; may free c */
+/* The answer, fetched while the client's connection is written. */
+static inline struct bytes call_answer(const struct call *c)
+{
+    return bytes_of(c->answer.data + c->answer_at, c->answer.len - c->answer_at);
+}
+void call_memory_free(struct call *c); /* of one in the worker's free list */
+void call_answer_sent(struct call *c, size_t bytes);
+
+/* From the worker's side. */
+void relay_pump(struct worker *w); /* sends parked calls that can go */
+void relay_on_timer(struct wheel_entry *e);
+void relay_supersede(struct uplink *l); /* the grace of a replaced leader is over */
+void relay_shut(struct client *k);      /* the drain time is over: ends its calls */
+
+/* relay_headers.c: what is sent upstream, and what the client gets. `out` has room for count +
+ * these. */
+#define RELAY_HEADERS_ADDED 8
+struct relay_scratch { /* holds values made for one header block until it was submitted */
+    char timeout[16], attempts[12];
+    struct buf forwarded;
+};
+bool relay_check_request(struct call *c, struct relay_verdict *refusal, int *http_status);
+size_t relay_request_headers(struct call *c, struct header *out, struct relay_scratch *s);
+size_t relay_answer_headers(struct call *c, struct header *out); /* of c->up.headers */
+#define RELAY_FAILURE_HEADERS 12
+size_t relay_failure_headers(struct call *c, const struct relay_verdict *v, bool trailers_only,
+                             struct header *out, struct buf *message);
+/* The trailers of a committed answer, once its bytes are gone: submit is called with them. */
+void call_with_trailers(struct call *c, void (*submit)(void *arg, const struct header *h, size_t n),
+                        void *arg);
+
+/* relay_park.c */
+struct parking {
+    struct call *first, **last;
+    size_t count; /* in line */
+    size_t held;  /* in line or pausing */
+};
+void parking_init(struct parking *p);
+void parking_add(struct parking *p, struct call *c);
+void parking_remove(struct parking *p, struct call *c);

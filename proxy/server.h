@@ -1,0 +1,15 @@
+/* The main thread: listens, accepts, gives each connection to the worker with the fewest, and ends
+ * it all on SIGTERM. */
+#pragma once
+#include "proxy/worker.h"
+
+struct server;
+
+/* Listens and starts the workers. IN_USE, DENIED or USAGE errors name the address. */
+struct err server_start(struct proxy_shared *shared, struct server **out);
+size_t server_worker_count(const struct server *s);
+struct worker *server_worker(const struct server *s, size_t i);
+bool server_is_draining(const struct server *s); /* any thread */
+/* Until everything has ended after SIGTERM or SIGINT. */
+void server_run(struct server *s);
+void server_free(struct server *s); /* after server_run; NULL is fine */

@@ -1,0 +1,19 @@
+/* What the files named session* share about the library; no other file includes this. */
+#pragma once
+#include "common/base/mem.h"
+#include "proxy/header.h"
+#include "proxy/session.h"
+#include <nghttp2/nghttp2.h>
+
+/* Takes references; nothing is copied. */
+void header_list_add(struct header_list *l, nghttp2_rcbuf *name, nghttp2_rcbuf *value,
+                     uint8_t flags);
+/* The same list as the library wants it; it copies while submitting. */
+void header_fill_nv(nghttp2_nv *out, const struct header *headers, size_t count);
+#define HEADERS_ADDED_MAX 16 /* by the relay, to a list of HEADERS_MAX */
+/* Options and memory that all sessions have in common. */
+void session_options(nghttp2_option *o);
+/* SETTINGS of our side and the big window of the connection. */
+void session_hello(struct session *s, const nghttp2_settings_entry *settings, size_t count);
+#define SESSION_CONNECTION_WINDOW (64 << 20)
+#define SESSION_FRAME_BYTES (64u << 10) /* the largest frame we take and make */

@@ -1,0 +1,60 @@
+#include "proxy/session_h2.h"
+#include <stdlib.h>
+
+const struct header *header_list_find(const struct header_list *l, enum header_kind kind)
+{
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->items[i].kind == kind)
+            return &l->items[i];
+    return NULL;
+}
+
+void header_list_clear(struct header_list *l)
+{
+    for (uint32_t i = 0; i < l->count; i++)
+        for (int n = 0; n < 2; n++)
+            if (l->items[i].refs[n])
+                nghttp2_rcbuf_decref(l->items[i].refs[n]);
+    l->count = 0;
+    l->size = 0;
+}
+
+void header_list_close(struct header_list *l)
+{
+    header_list_clear(l);
+    free(l->items);
+    *l = (struct header_list){0};
+}
+
+void header_list_add(struct header_list *l, nghttp2_rcbuf *name, nghttp2_rcbuf *value,
+                     uint8_t flags)
+{
+    if (l->count == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 16;
+        l->items = mem_resize(l->items, l->cap * sizeof *l->items);
+    }
+    nghttp2_vec n = nghttp2_rcbuf_get_buf(name), v = nghttp2_rcbuf_get_buf(value);
+    nghttp2_rcbuf_incref(name);
+    nghttp2_rcbuf_incref(value);
+    struct bytes name_bytes = bytes_of(n.base, n.len);
+    l->items[l->count++] = (struct header){
+        .name = name_bytes,
+        .value = bytes_of(v.base, v.len),
+        .refs = {name, value},
+        .kind = header_classify(name_bytes),
+        .never_index = flags & NGHTTP2_NV_FLAG_NO_INDEX,
+    };
+    l->size += n.len + v.len + 32;
+}
+
+void header_fill_nv(nghttp2_nv *out, const struct header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = (nghttp2_nv){
+            .name = (uint8_t *)headers[i].name.data,
+            .namelen = headers[i].name.len,
+            .value = (uint8_t *)headers[i].value.data,
+            .valuelen = headers[i].value.len,
+            .flags = headers[i].never_index ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE,
+        };
+}
