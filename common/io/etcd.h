@@ -77,7 +77,8 @@ int64_t etcd_watch_last_received_ms(const struct etcd_stream *s);
 int etcd_watch_endpoint(
     const struct etcd_stream *s); /* which one it is on; -1 before it was chosen */
 
-/* Blocking: the largest power of two (at most 4096) that etcd takes as number of operations in one
- * txn. Asks with reads under a compare that can never hold, so nothing is written whatever happens.
+/* Blocking, within timeout_ms: the largest power of two (at most 4096) that etcd takes as number of
+ * operations in one txn. Asks with reads under a compare that can never hold, so nothing is written
+ * whatever happens.
  */
 struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, int timeout_ms, int *out);

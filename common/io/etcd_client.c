@@ -128,6 +128,8 @@ struct err etcd_client_new(struct etcd_client **out, const struct etcd_config *c
     c->commands = queue_new(SIZE_MAX);
     c->multi = curl_multi_init();
     POST(c->multi);
+    /* One for each endpoint stays open, whatever streams and late answers come between. */
+    curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, 2L * ETCD_MAX_ENDPOINTS);
     c->thread = thread_start(cfg->name, run, c);
     *out = c;
     return OK_ERR;

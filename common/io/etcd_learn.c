@@ -60,6 +60,6 @@ struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, int timeo
     free(ops);
     if (!err_is(&e) && !taken)
         e = err_make(ERR_PROTOCOL, "etcd refuses a txn of one operation as too large");
-    *out = count;
+    *out = err_is(&e) ? 0 : count;
     return e;
 }

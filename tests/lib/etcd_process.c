@@ -114,11 +114,19 @@ static void wait_until_ready(struct etcd_process *p)
 
 struct etcd_process *etcd_process_start(const char *const *flags)
 {
+    char *url = mem_printf("http://127.0.0.1:%d", free_port());
+    struct etcd_process *p = etcd_process_start_at(url, flags);
+    free(url);
+    return p;
+}
+
+struct etcd_process *etcd_process_start_at(const char *url, const char *const *flags)
+{
     struct etcd_process *p = mem_alloc(sizeof *p);
     const char *tmp = getenv("TMPDIR");
     p->dir = mem_printf("%s/baton-etcd-XXXXXX", tmp ? tmp : P_tmpdir);
     POST(mkdtemp(p->dir));
-    p->url = mem_printf("http://127.0.0.1:%d", free_port());
+    p->url = mem_strdup(url);
     p->peer_url = mem_printf("http://127.0.0.1:%d", free_port());
     p->flags = flags;
     spawn(p);

@@ -8,6 +8,8 @@ struct etcd_process;
 /* Fails the test when etcd cannot be started. flags: further ones, NULL-ended, or NULL; kept by
  * reference. */
 struct etcd_process *etcd_process_start(const char *const *flags);
+/* With this client URL instead of one of its own choice; flags may name further ones. */
+struct etcd_process *etcd_process_start_at(const char *url, const char *const *flags);
 /* NULL is allowed. Kills it and removes its directory. */
 void etcd_process_free(struct etcd_process *p);
 

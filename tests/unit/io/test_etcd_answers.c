@@ -1,5 +1,6 @@
 /* Watch lines and errors, as etcd writes them. */
 #include "common/io/etcd_codec.h"
+#include "common/base/rng.h"
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -173,12 +174,70 @@ static void only_certain_refusals_settle(void **state)
     assert_false(etcd_err_settles(ERR_OK));
 }
 
+static void decode_as_everything(struct bytes body)
+{
+    struct etcd_txn_result txn;
+    struct etcd_range_result range;
+    struct etcd_watch_line line;
+    struct etcd_lease_result lease;
+    struct etcd_status status;
+    int code;
+    etcd_decode_txn(body, &txn);
+    etcd_txn_result_close(&txn);
+    etcd_decode_range(body, &range);
+    etcd_range_result_close(&range);
+    etcd_decode_watch(body, &line);
+    etcd_watch_line_close(&line);
+    etcd_decode_lease(body, &lease);
+    etcd_decode_status(body, &status);
+    etcd_decode_header(body);
+    etcd_decode_error(200, body, &code);
+    etcd_decode_error(400, body, &code);
+}
+
+/* Whatever a peer sends, decoders answer or refuse; the sanitizers see the rest. */
+static void no_answer_does_harm(void **state)
+{
+    static const char *const samples[] = {
+        "{" HEADER ",\"succeeded\":true,\"responses\":[{\"response_put\":{\"header\":{"
+        "\"revision\":\"6\"}}},{\"response_delete_range\":{\"header\":{\"revision\":\"6\"},"
+        "\"deleted\":\"3\"}}]}",
+        "{" HEADER ",\"responses\":[{\"response_range\":{\"kvs\":[{\"key\":\"Zm9v\",\"value\":"
+        "\"YmFyMg==\",\"mod_revision\":\"3\"},{\"key\":\"Zg==\"}],\"more\":true}}]}",
+        "{" HEADER ",\"kvs\":[{\"key\":\"Zm9v\",\"value\":\"YmFyMg==\"}],\"count\":\"1\"}",
+        "{\"result\":{" HEADER ",\"watch_id\":\"2\",\"events\":[{\"kv\":{\"key\":\"dzE=\","
+        "\"value\":\"djE=\"}},{\"type\":\"DELETE\",\"kv\":{\"key\":\"dzE=\"}}]}}",
+        "{\"result\":{" HEADER ",\"ID\":\"777\",\"TTL\":\"10\"}}",
+        "{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"no leader\"}}",
+        "{\"error\":\"too large\",\"message\":\"too large\",\"code\":3}",
+    };
+    static const char alphabet[] = "{}[]\",:=0123456789AZaz-\\u e.";
+    struct rng rng;
+    rng_seed(&rng, 42);
+    for (int i = 0; i < 20000; i++) {
+        const char *sample = samples[rng_below(&rng, sizeof samples / sizeof *samples)];
+        struct bytes body = bytes_dup(bytes_str(sample));
+        uint8_t *text = (uint8_t *)body.data;
+        for (uint64_t n = rng_below(&rng, 6); n > 0; n--)
+            text[rng_below(&rng, body.len)] = (uint8_t)alphabet[rng_below(&rng, sizeof alphabet)];
+        if (rng_below(&rng, 4) == 0)
+            body.len = rng_below(&rng, body.len);
+        /* An exact copy, so that a sanitizer sees a read behind the end. */
+        uint8_t *exact = malloc(body.len ? body.len : 1);
+        memcpy(exact, text, body.len);
+        decode_as_everything(bytes_of(exact, body.len));
+        free(exact);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decodes_events),       cmocka_unit_test(decodes_notices),
         cmocka_unit_test(a_last_line_says_why), cmocka_unit_test(refuses_lines_without_sense),
         cmocka_unit_test(names_every_error),    cmocka_unit_test(only_certain_refusals_settle),
+        cmocka_unit_test(no_answer_does_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,70 @@
+/* etcd behind TLS: who is trusted, and that a refusal before the handshake sent nothing. */
+#include "tests/lib/etcd_process.h"
+#include "tests/lib/test_cert.h"
+#include "common/io/etcd.h"
+#include "common/base/mem.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static enum err_code ask(const char *url, const char *ca_file, const char *cert_file,
+                         const char *key_file)
+{
+    struct etcd_client *c;
+    struct etcd_config cfg = {.endpoints = url,
+                              .name = "etcd-tls",
+                              .ca_file = ca_file,
+                              .cert_file = cert_file,
+                              .key_file = key_file};
+    struct err e = etcd_client_new(&c, &cfg);
+    assert_string_equal(e.message, "");
+    for (int i = 0; i < 2; i++) { /* the second on the kept connection */
+        struct etcd_reply reply;
+        e = etcd_call_wait(c, ETCD_PATH_STATUS, bytes_str("{}"), 0, 10000, &reply);
+        etcd_reply_close(&reply);
+    }
+    etcd_client_free(c);
+    return e.code;
+}
+
+static void certificates_decide(void **state)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *dir = mem_printf("%s/baton-tls-XXXXXX", tmp ? tmp : P_tmpdir);
+    assert_non_null(mkdtemp(dir));
+    char *cert = mem_printf("%s/cert.pem", dir), *key = mem_printf("%s/key.pem", dir);
+    test_cert_write(cert, key);
+    char *tls = mem_printf("https://127.0.0.1:%d", free_port());
+    char *plain = mem_printf("http://127.0.0.1:%d", free_port());
+    char *both = mem_printf("%s,%s", plain, tls);
+    const char *flags[] = {"--cert-file",
+                           cert,
+                           "--key-file",
+                           key,
+                           "--trusted-ca-file",
+                           cert,
+                           "--client-cert-auth",
+                           "--listen-client-urls",
+                           both,
+                           NULL};
+    struct etcd_process *p = etcd_process_start_at(plain, flags);
+    assert_int_equal(ask(plain, NULL, NULL, NULL), ERR_OK);
+    assert_int_equal(ask(tls, cert, cert, key), ERR_OK);
+    assert_int_equal(ask(tls, NULL, cert, key), ERR_UNREACHABLE);
+    assert_int_equal(ask("https://localhost:1", cert, cert, key), ERR_UNREACHABLE);
+    assert_int_not_equal(ask(tls, cert, NULL, NULL), ERR_OK);
+    etcd_process_free(p);
+    unlink(cert);
+    unlink(key);
+    rmdir(dir);
+    free(dir), free(cert), free(key), free(tls), free(plain), free(both);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(certificates_decide)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
