@@ -217,7 +217,7 @@ static uint64_t digest_answer(const struct plan_answer *a)
 {
     uint64_t digest = 0xcbf29ce484222325ULL;
     digest = digest_number(digest, a->code);
-    digest = digest_number(digest, a->succeeded);
+    digest = digest_number(digest, a->method == REQUEST_TXN && a->succeeded);
     digest = digest_number(digest, a->revision);
     for (size_t i = 0; i < a->result_count; i++) {
         const struct answer_result *r = &a->results[i];

@@ -81,7 +81,7 @@ static void fill_write(struct op *op)
 static void fill_id(struct world *w, struct op *op)
 {
     char body[80];
-    snprintf(op->id, sizeof op->id, "op-%010" PRIu64 "-%d", op->number, op->client);
+    snprintf(op->id, sizeof op->id, "op-%012" PRIu64 "-%d", op->number, op->client);
     if (rng_below(&w->rng, 2) && w->clients->seen_revision)
         snprintf(op->id + strlen(op->id), sizeof op->id - strlen(op->id), "@%lld",
                  (long long)w->clients->seen_revision);

@@ -82,7 +82,7 @@ static void on_applied(struct world *w, struct member *m, const struct commit_ou
         r->epoch = r->leadership.epoch;
         r->seq = r->batch_seq;
     }
-    if (!o->probe)
+    if (r->batch_count)
         answer_batch(w, m, o->revision);
 }
 
@@ -123,7 +123,8 @@ static void on_outcome(struct world *w, struct member *m, const struct commit_ou
         renew(w, m, o);
         return;
     case COMMIT_APPLIED_DEPOSED:
-        answer_batch(w, m, o->revision);
+        if (r->batch_count)
+            answer_batch(w, m, o->revision);
         break;
     case COMMIT_NOT_APPLIED:
         refuse_batch(w, m, ERR_FENCED, false);
