@@ -68,10 +68,8 @@ static void on_publish(void *ctx, enum role role, uint64_t epoch)
     if (role == ROLE_LEADER && m->activating_ms)
         meta_observe_activation(now_ms - m->activating_ms);
     meta_count_role(role_str(role));
-    if (epoch)
-        log_info("role %s, epoch %llu", role_str(role), (unsigned long long)epoch);
-    else
-        log_info("role %s", role_str(role));
+    if (role == ROLE_LEADER)
+        log_info("leads with epoch %llu", (unsigned long long)epoch);
     board_set_role(m->board, role, epoch);
 }
 

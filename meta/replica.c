@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INBOX_MAX = 256, LEARN_TIMEOUT_MS = 2000, TXN_OPS_FALLBACK = 128 };
+enum { INBOX_MAX = 256, LEARN_TIMEOUT_MS = 2000 };
 
 enum item_kind {
     ITEM_EVENTS,
@@ -389,25 +389,23 @@ static void on_page(struct replica *r, const struct item *item)
     lead_try_activate(r);
 }
 
-/* etcd is reachable: a good moment to ask how much it takes in one txn. */
+/* How much etcd takes in one txn: the least of what the endpoints say that answer. */
 static void learn_limits(struct replica *r)
 {
-    if (r->max_txn_ops)
-        return;
     int64_t least = 0;
-    for (int i = 0; i < etcd_endpoint_count(r->etcd); i++) {
+    for (int i = 0; i < etcd_endpoint_count(r->etcd) && !r->cfg.max_txn_ops; i++) {
         int ops;
         struct err e = etcd_learn_max_txn_ops(r->etcd, i, LEARN_TIMEOUT_MS, &ops);
-        if (err_is(&e)) {
-            log_warn("etcd at %s does not say how many operations a txn may have (%s): assuming %d",
-                     etcd_endpoint_url(r->etcd, i), e.message, TXN_OPS_FALLBACK);
-            ops = TXN_OPS_FALLBACK;
-        }
-        if (least == 0 || ops < least)
+        if (err_is(&e))
+            log_warn("etcd at %s does not say how many operations it takes in a txn: %s",
+                     etcd_endpoint_url(r->etcd, i), e.message);
+        else if (least == 0 || ops < least)
             least = ops;
     }
-    r->max_txn_ops = least;
-    log_info("etcd takes %lld operations in a txn", (long long)least);
+    if (least) {
+        r->max_txn_ops = least;
+        log_info("etcd takes %lld operations in a txn", (long long)least);
+    }
 }
 
 static void on_opened(struct replica *r, const struct item *item)
@@ -416,7 +414,7 @@ static void on_opened(struct replica *r, const struct item *item)
         return;
     r->opened = true;
     r->opened_revision = item->revision;
-    if (r->mode == REPLICA_FOLLOWING)
+    if (r->mode == REPLICA_FOLLOWING && !r->max_txn_ops)
         learn_limits(r);
     check_caught_up(r);
 }
@@ -462,6 +460,8 @@ static void *replica_run(void *arg)
 {
     struct replica *r = arg;
     publish_leader(r, true);
+    if (!r->max_txn_ops)
+        learn_limits(r); /* while the follower lists what is there */
     while (!r->stopping) {
         int64_t next = lead_next_ms(r), wait = -1;
         if (next != INT64_MAX) {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum {
+    TXN_OPS_DEFAULT = 128,    /* of etcd */
     FENCE_OPS = 8,            /* what the fence adds to a txn, both branches, with room to spare */
     BATCH_BYTES = 1280 * 1024 /* under etcd's --max-request-bytes of 1.5 MiB */
 };
@@ -348,7 +349,7 @@ void lead_begin(struct replica *r, const struct leadership *l)
     r->mode = REPLICA_ACTIVATING;
     remember_leadership(r);
     if (r->max_txn_ops <= FENCE_OPS)
-        r->max_txn_ops = 128;
+        r->max_txn_ops = TXN_OPS_DEFAULT;
     r->commit = commit_new(l, (size_t)etcd_endpoint_count(r->etcd), rng_next(&r->rng));
     r->renew_ms = l->first_attempt_ms;
     r->next_heartbeat_ms = l->first_attempt_ms + l->ttl_ms / 4;
