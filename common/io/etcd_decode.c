@@ -41,9 +41,7 @@ static void read_op_result(struct reader *r, struct json_object *o, struct etcd_
                            struct etcd_op_result *out)
 {
     struct json_object *f;
-    if (!json_object_is_type(o, json_type_object)) {
-        r->bad = "responses";
-    } else if ((f = read_object(r, o, "response_range"))) {
+    if ((f = read_object(r, o, "response_range"))) {
         out->kind = ETCD_OP_RANGE;
         out->kvs = *kvs;
         read_range(r, f, out->kvs, &out->count, &out->more);

@@ -134,9 +134,9 @@ struct etcd_header etcd_decode_header(struct bytes body)
     if (!outer)
         return (struct etcd_header){0};
     struct json_object *in = read_object(&r, outer, "result");
-    struct etcd_header h = read_header(&r, in ? in : outer);
+    struct etcd_header h = read_header(&r, in ? in : outer), none = {0};
     json_object_put(outer);
-    return r.bad ? (struct etcd_header){0} : h;
+    return r.bad ? none : h;
 }
 
 struct err etcd_decode_error(int http_status, struct bytes body, int *grpc_code)

@@ -14,6 +14,7 @@ import unittest
 
 LIB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib")
 sys.path.insert(0, LIB)
+from cluster import wait_until
 from etcd_fault import EtcdFault, keys_of
 
 TXN, RANGE, WATCH = "/v3/kv/txn", "/v3/kv/range", "/v3/watch"
@@ -53,7 +54,7 @@ class Caller:
         return base64.b64decode(kvs[0].get("value", "")).decode() if kvs else None
 
 
-def start_etcd():
+def spawn_etcd():
     directory = tempfile.mkdtemp(prefix="baton-etcd-")
     client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     process = subprocess.Popen(
@@ -61,33 +62,32 @@ def start_etcd():
          "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
          "--initial-cluster", f"default={peer}", "--logger", "zap", "--log-level", "error"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while True:
-        caller = Caller(client, 1)
-        try:
-            caller.get("ready")
-            return process, directory, client
-        except (OSError, http.client.HTTPException):
-            if time.monotonic() > deadline or process.poll() is not None:
-                process.kill()
-                raise
-            time.sleep(0.02)
-        finally:
-            caller.close()
+    return process, directory, client
+
+
+def answers(process, url):
+    caller = Caller(url, 1)
+    try:
+        caller.get("ready")
+        return True
+    except (OSError, http.client.HTTPException):
+        if process.poll() is not None:
+            raise
+        return False
+    finally:
+        caller.close()
 
 
 class FaultTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.process, cls.directory, cls.etcd = start_etcd()
+        process, directory, cls.etcd = spawn_etcd()
+        cls.addClassCleanup(shutil.rmtree, directory, ignore_errors=True)
+        cls.addClassCleanup(process.wait)
+        cls.addClassCleanup(process.kill)
+        wait_until("etcd answers", lambda: answers(process, cls.etcd))
         cls.direct = Caller(cls.etcd)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.direct.close()
-        cls.process.kill()
-        cls.process.wait()
-        shutil.rmtree(cls.directory, ignore_errors=True)
+        cls.addClassCleanup(cls.direct.close)
 
     def setUp(self):
         self.fault = EtcdFault(self.etcd)
@@ -169,10 +169,7 @@ class FaultTest(unittest.TestCase):
         thread = threading.Thread(target=lambda: answers.append(self.caller().put(self.key, "a")))
         thread.start()
         rule.wait_hits()
-        deadline = time.monotonic() + 10
-        while self.direct.get(self.key) != "a" and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.assertEqual(self.direct.get(self.key), "a")
+        wait_until("the put is applied", lambda: self.direct.get(self.key) == "a")
         self.assertEqual(answers, [])
         rule.release()
         thread.join(10)
@@ -216,10 +213,7 @@ class FaultTest(unittest.TestCase):
         self.assertEqual(watchers(), before + 1)
         watch.close()
         caller.close()
-        deadline = time.monotonic() + 10
-        while watchers() > before and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertEqual(watchers(), before)
+        wait_until("etcd lost the watcher", lambda: watchers() == before)
 
     def test_freeze_stops_streams_too(self):
         watch = self.watch({"create_request": {"key": b64(self.key)}}, timeout=0.3)

@@ -142,7 +142,7 @@ static void every_compare_decides(void **state)
     etcd_client_free(c);
 }
 
-static void every_operation_works(void **state)
+static void ranges_pick_what_was_asked(void **state)
 {
     struct etcd_client *c = client_of(etcd_process_url(server));
     int64_t first = put(c, "op/b", "1", 0);
@@ -177,14 +177,22 @@ static void every_operation_works(void **state)
     assert_int_equal(r.count, 1);
     assert_true(bytes_equal(r.kvs[0].value, bytes_str("1")));
     etcd_range_result_close(&r);
+    etcd_client_free(c);
+}
 
+static void both_branches_act(void **state)
+{
+    struct etcd_client *c = client_of(etcd_process_url(server));
+    put(c, "op/a", "2", 0);
+    put(c, "op/b", "3", 0);
+    struct etcd_op all = {
+        .kind = ETCD_OP_RANGE, .key = bytes_str("op/"), .range_end = bytes_str("op0")};
     struct etcd_op ops[] = {
         {.kind = ETCD_OP_DELETE, .key = bytes_str("op/"), .range_end = bytes_str("op0")},
         {.kind = ETCD_OP_DELETE, .key = bytes_str("op-none")}};
     struct etcd_compare never = {
         .target = ETCD_CREATE, .relation = ETCD_LESS, .key = bytes_str("op/a")};
     struct etcd_op otherwise[] = {all, {.kind = ETCD_OP_PUT, .key = bytes_str("op-else")}};
-    otherwise[0].kind = ETCD_OP_RANGE;
     struct etcd_txn txn = {.compares = &never,
                            .compare_count = 1,
                            .success = ops,
@@ -493,7 +501,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_compare_decides),
-        cmocka_unit_test(every_operation_works),
+        cmocka_unit_test(ranges_pick_what_was_asked),
+        cmocka_unit_test(both_branches_act),
         cmocka_unit_test(leases_live_and_die),
         cmocka_unit_test(refusals_have_codes),
         cmocka_unit_test(learns_the_limit_and_writes_nothing),
