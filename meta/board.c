@@ -230,13 +230,25 @@ static bool known_leader(struct board *b, int64_t now_ms)
            now_ms - s->seen_ms < s->ttl_ms;
 }
 
+/* The highest epoch to speak of. One that this member took over but does not serve yet is not
+ * mentioned: "no leader, epoch N" from the leader of N means that N has ended. */
+static uint64_t epoch_to_tell(const struct board *b)
+{
+    const struct seen *s = &b->seen;
+    if (b->role == ROLE_LEADER && b->epoch > s->epoch)
+        return b->epoch;
+    bool to_come =
+        b->role != ROLE_LEADER && strcmp(s->id, b->member_id) == 0 && s->epoch > b->gate.last;
+    return to_come ? s->epoch - 1 : s->epoch;
+}
+
 static void fill_leader(struct board *b, struct board_leader *out)
 {
     int64_t now_ms = clock_boot_ms();
     bool self = b->role == ROLE_LEADER;
     *out = (struct board_leader){
         .known = known_leader(b, now_ms),
-        .epoch = self && b->epoch > b->seen.epoch ? b->epoch : b->seen.epoch,
+        .epoch = epoch_to_tell(b),
         .revision = b->applied,
         .age_ms = self || !b->seen.epoch ? 0 : now_ms - b->seen.seen_ms,
     };
@@ -274,6 +286,13 @@ static struct err why_not(struct board *b, const struct board_leader *leader)
     return err_make(ERR_NOT_LEADER,
                     "member %s does not lead: ask %s at %s, or go through the proxy", b->member_id,
                     leader->id, leader->addr);
+}
+
+void board_cluster_id(struct board *b, char out[40])
+{
+    pthread_mutex_lock(&b->lock);
+    memcpy(out, b->cluster_id, sizeof b->cluster_id);
+    pthread_mutex_unlock(&b->lock);
 }
 
 void board_refusal(struct board *b, struct board_refusal *out)

@@ -77,7 +77,7 @@ int64_t etcd_watch_last_received_ms(const struct etcd_stream *s);
 int etcd_watch_endpoint(
     const struct etcd_stream *s); /* which one it is on; -1 before it was chosen */
 
-/* Blocking, within timeout_ms: the largest power of two (at most 4096) that etcd takes as number of
+/* Blocking, within timeout_ms: the largest power of two (at most 1024) that etcd takes as number of
  * operations in one txn. Asks with reads under a compare that can never hold, so nothing is written
  * whatever happens.
  */
