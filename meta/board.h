@@ -53,6 +53,9 @@ void board_refusal(struct board *b, struct board_refusal *out);
  * false: it does not lead, or too many wait; nothing will be called. */
 bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg);
 
+/* The id of the cluster; "": not known yet. */
+void board_cluster_id(struct board *b, char out[40]);
+
 struct board_leader {
     char cluster_id[40];
     bool known;

@@ -9,6 +9,7 @@ enum { FIRST_BYTES = 1024, GROWTH_MAX_BYTES = 256 * 1024, ALIGN = alignof(max_al
 struct arena_block {
     struct arena_block *older;
     size_t size;
+    bool borrowed; /* lies in a buffer of the caller's */
     alignas(max_align_t) uint8_t data[];
 };
 
@@ -24,6 +25,16 @@ static void add_block(struct arena *a, size_t size)
     struct arena_block *block = mem_resize(NULL, sizeof *block + next);
     block->older = a->newest;
     block->size = next;
+    block->borrowed = false;
+    a->newest = block;
+    a->used = 0;
+}
+
+void arena_use(struct arena *a, void *buffer, size_t size)
+{
+    PRE(!a->newest && size >= sizeof(struct arena_block));
+    struct arena_block *block = buffer;
+    *block = (struct arena_block){.size = size - sizeof *block, .borrowed = true};
     a->newest = block;
     a->used = 0;
 }
@@ -63,7 +74,8 @@ static void free_blocks(struct arena_block *block)
 {
     while (block) {
         struct arena_block *older = block->older;
-        free(block);
+        if (!block->borrowed)
+            free(block);
         block = older;
     }
 }

@@ -10,6 +10,10 @@ struct arena {
     size_t used;                /* bytes of the newest block */
 };
 
+/* Makes an empty arena hand out this buffer (aligned like max_align_t) before it asks for memory.
+ */
+void arena_use(struct arena *a, void *buffer, size_t size);
+
 /* Aligned for anything; never NULL. */
 void *arena_raw(struct arena *a, size_t size);                 /* holds whatever was there */
 void *arena_alloc(struct arena *a, size_t size);               /* zeroed */
