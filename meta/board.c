@@ -31,6 +31,7 @@ struct board {
     char member_id[ID_MAX + 1], addr[ADDR_MAX + 1], cluster_id[40];
     enum role role;
     uint64_t epoch; /* of the own leadership */
+    uint64_t ended; /* highest own epoch whose gate was closed */
     bool draining;
     struct read_gate gate;
     int64_t applied;
@@ -109,6 +110,7 @@ void board_close_gate(struct board *b, uint64_t epoch)
 {
     pthread_mutex_lock(&b->lock);
     read_gate_close(&b->gate, epoch);
+    b->ended = epoch > b->ended ? epoch : b->ended;
     changed(b);
     pthread_mutex_unlock(&b->lock);
 }
