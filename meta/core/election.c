@@ -98,7 +98,7 @@ void election_warn(struct election *e, struct err err)
 void election_fail(struct election *e, struct err err)
 {
     ask_drop(e);
-    lead_break_off(e, "it cannot go on");
+    election_lead_break_off(e, "it cannot go on");
     election_move_seat(e, SEAT_GONE, "it cannot go on");
     election_act(e, ELECTION_FATAL)->err = err;
 }
@@ -271,7 +271,7 @@ void election_step(struct election *e, const struct election_event *event,
     e->out = out;
     e->now_ms = event->now_ms;
     absorb(e, event);
-    while (e->seat.state != SEAT_GONE && (lead_advance(e) || seat_advance(e)))
+    while (e->seat.state != SEAT_GONE && (election_lead_advance(e) || seat_advance(e)))
         ;
     ask_tick(e);
     e->out = NULL;
@@ -286,7 +286,7 @@ int64_t election_next_ms(const struct election *e)
 {
     if (e->seat.state == SEAT_GONE)
         return INT64_MAX;
-    int64_t next = earlier(seat_next_ms(e), lead_next_ms(e));
+    int64_t next = earlier(seat_next_ms(e), election_lead_next_ms(e));
     return e->ask.active ? earlier(next, e->ask.next_ms) : next;
 }
 

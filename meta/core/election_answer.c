@@ -67,6 +67,17 @@ static void on_conflict(struct election *e, const struct member_info *other)
         election_fail(e, err);
 }
 
+/* That process is dead, so what it led can be released for it; nobody has to wait for its reads
+ * then. */
+static void evict(struct election *e, int64_t lease)
+{
+    struct fence_txn txn = {0};
+    e->former_lease = lease;
+    election_move_seat(e, SEAT_EVICTING, "its former process left a record");
+    fence_make_release(&txn, e->cfg.prefix, lease, 0, &e->cfg.dead);
+    ask_start_txn(e, &txn);
+}
+
 static void on_record_there(struct election *e, const struct etcd_kv *kv)
 {
     struct member_info info;
@@ -76,8 +87,7 @@ static void on_record_there(struct election *e, const struct etcd_kv *kv)
     } else if (kv->lease == e->lease) {
         seat_step_out(e, "it is registered");
     } else if (strcmp(info.instance, e->cfg.self.instance) == 0 && kv->lease) {
-        election_move_seat(e, SEAT_EVICTING, "its former process left a record");
-        ask_start_lease(e, CALL_REVOKE, kv->lease);
+        evict(e, kv->lease);
     } else {
         on_conflict(e, &info);
     }
@@ -100,8 +110,11 @@ static void on_registered(struct election *e, const struct election_event *event
 
 static void on_evicted(struct election *e, const struct election_event *event)
 {
-    if (err_is(&event->err) && event->err.code != ERR_KEY_NOT_FOUND)
+    bool full = event->err.code == ERR_NO_SPACE && e->ask.kind == CALL_TXN;
+    if (err_is(&event->err) && event->err.code != ERR_KEY_NOT_FOUND && !full)
         ask_failed(e, event);
+    else if (e->ask.kind == CALL_TXN)
+        ask_start_lease(e, CALL_REVOKE, e->former_lease);
     else
         start_registering(e);
 }
@@ -193,7 +206,7 @@ static void on_takeover(struct election *e, const struct election_event *event)
         ask_puzzled(e, "an answer that settles nothing");
         break;
     case TAKEOVER_WON:
-        lead_begin(e, revision);
+        election_lead_begin(e, revision);
         break;
     case TAKEOVER_LOST:
         ask_drop(e);

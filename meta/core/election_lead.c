@@ -5,7 +5,7 @@
 
 enum { MARGIN_MIN_MS = 100 };
 
-void lead_begin(struct election *e, int64_t revision)
+void election_lead_begin(struct election *e, int64_t revision)
 {
     const struct fence_takeover *t = &e->takeover;
     struct leadership *l = &e->leadership;
@@ -65,7 +65,7 @@ static void step_down(struct election *e, const char *why)
     a->why = why;
 }
 
-void lead_break_off(struct election *e, const char *why)
+void election_lead_break_off(struct election *e, const char *why)
 {
     if (e->role.state == ROLE_ACTIVATING || e->role.state == ROLE_LEADER)
         step_down(e, why);
@@ -82,7 +82,7 @@ static void resign(struct election *e)
     seat_ask_release(e);
 }
 
-bool lead_advance(struct election *e)
+bool election_lead_advance(struct election *e)
 {
     const char *why = NULL;
     switch ((enum role)e->role.state) {
@@ -116,7 +116,7 @@ bool lead_advance(struct election *e)
     return false;
 }
 
-int64_t lead_next_ms(const struct election *e)
+int64_t election_lead_next_ms(const struct election *e)
 {
     if (e->role.state == ROLE_ACTIVATING || e->role.state == ROLE_LEADER)
         return e->proof_ms + e->leadership.ttl_ms;

@@ -72,6 +72,7 @@ struct election {
     int64_t rest_until_ms;     /* does not stand before */
     int64_t look_ms;           /* when queued: reads anew then, should the watch be silent */
     int64_t give_way_ms;       /* first in line: leaves the queue then; 0: is not first */
+    int64_t former_lease;      /* of the own former process */
     int64_t conflict_until_ms; /* while another directory's record is in the way; 0: none is */
     struct fence_takeover takeover;
     int64_t takeover_first_ms;
@@ -126,8 +127,8 @@ void seat_tell_lease(struct election *e); /* the guardian: there is nothing but 
 void seat_on_answer(struct election *e, const struct election_event *event);
 
 /* ---- election_lead.c ---- */
-bool lead_advance(struct election *e);
-void lead_break_off(struct election *e,
-                    const char *why); /* if it leads: closes the gate and steps down */
-void lead_begin(struct election *e, int64_t revision);
-int64_t lead_next_ms(const struct election *e);
+bool election_lead_advance(struct election *e);
+void election_lead_break_off(struct election *e,
+                             const char *why); /* if it leads: closes the gate and steps down */
+void election_lead_begin(struct election *e, int64_t revision);
+int64_t election_lead_next_ms(const struct election *e);

@@ -84,14 +84,14 @@ static const char *takeover_reason(const struct election *e)
 {
     const struct record *old = &e->seen.record;
     if (!e->seen.bytes.len)
-        return "first leader";
+        return "first";
     if (released_names(&e->released, old))
-        return "released by its predecessor";
+        return "released";
     if (released_names(&e->closed, old))
-        return "leads again";
+        return "leads-again";
     if (released_names(&e->cfg.dead, old))
         return "restarted";
-    return "its predecessor fell silent";
+    return "silent";
 }
 
 /* ---- the takeover: built once, and the same for all its attempts ---- */

@@ -47,7 +47,8 @@ struct history {
     char addr[ADDR_MAX + 1];
     char nonce[NONCE_DIGITS + 1];
     int64_t started_unix_ms;
-    char reason[80];                   /* why the one before was replaced */
+    char reason[80]; /* why the one before was replaced: first, released, restarted, leads-again,
+                        silent */
     char prev_nonce[NONCE_DIGITS + 1]; /* "": there was none */
     uint64_t prev_seq;
     char prev_batch[NONCE_DIGITS + 1];
