@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 static struct metric rpcs = {
-    .name = "baton_proxy_rpcs_total",
+    .name = "baton_proxy_calls_total",
     .help = "Calls that ended, by what is known of the method and by gRPC status.",
     .kind = METRIC_COUNTER,
     .labels = {"class", "status"}};

@@ -12,6 +12,7 @@
 /* A member repeats its state each second. */
 #define SILENCE_MS 3500
 #define WATCH_AGAIN_MS 1000
+#define FOREIGN_PATIENCE 3
 
 static struct target *find(const struct follow *f, const char *name)
 {
@@ -109,6 +110,23 @@ static void watch(struct target *t)
         }
 }
 
+/* The members, from the leader, else from anybody. */
+static void ask_for_members(struct follow *f, int64_t now_ms)
+{
+    if (f->listed_ms && now_ms - f->listed_ms < LIST_EVERY_MS)
+        return;
+    struct target *whom = f->leader && target_is_ready(f->leader) ? f->leader : NULL;
+    for (struct target *t = f->targets; t && !whom; t = t->next)
+        if (!t->removed && target_is_ready(t))
+            whom = t;
+    for (size_t i = 0; whom && i < whom->link_count; i++)
+        if (uplink_has_room(whom->links[i]) && !question_is_open(&whom->list)) {
+            question_ask(&whom->list, whom->links[i]);
+            f->listed_ms = now_ms;
+            return;
+        }
+}
+
 void follow_on_ready(struct follow *f, struct uplink *l)
 {
     struct target *t = l->target;
@@ -119,6 +137,7 @@ void follow_on_ready(struct follow *f, struct uplink *l)
     if (t == f->leader)
         ramp_start(&f->worker->ramp);
     f->worker->pump = true;
+    ask_for_members(f, worker_now_ms(f->worker));
 }
 
 void follow_on_state(struct follow *f, struct target *t, const struct leader_report *told,
@@ -129,9 +148,10 @@ void follow_on_state(struct follow *f, struct target *t, const struct leader_rep
     r.seed = t->seed;
     r.from_addr = t->name;
     enum leader_change change = leader_view_report(&f->view, &r);
-    if (change == LEADER_FOREIGN)
+    t->foreign = change == LEADER_FOREIGN ? t->foreign + 1 : 0;
+    if (t->foreign == FOREIGN_PATIENCE) /* not while a cluster is replaced by another */
         log_limited(&limit, LOG_WARN, "%s belongs to another cluster, %s", t->name, r.cluster_id);
-    else if (revision > f->revision || change == LEADER_RESTARTED)
+    if (change != LEADER_FOREIGN && (revision > f->revision || change == LEADER_RESTARTED))
         f->revision = revision;
     apply(f, change);
 }
@@ -213,27 +233,8 @@ static void tick_target(struct follow *f, struct target *t, int64_t now_ms)
     }
     int64_t drain_ms = f->worker->shared->options.drain_timeout_ms;
     for (size_t i = 0; i < t->link_count; i++)
-        if (t->links[i]->superseded_ms && now_ms - t->links[i]->superseded_ms > drain_ms &&
-            t->links[i]->calls)
-            session_fail(&t->links[i]->session,
-                         "replaced as leader, and its time to drain is over");
-}
-
-/* The members, from the leader, else from anybody. */
-static void ask_for_members(struct follow *f, int64_t now_ms)
-{
-    if (f->listed_ms && now_ms - f->listed_ms < LIST_EVERY_MS)
-        return;
-    struct target *whom = f->leader && target_is_ready(f->leader) ? f->leader : NULL;
-    for (struct target *t = f->targets; t && !whom; t = t->next)
-        if (!t->removed && target_is_ready(t))
-            whom = t;
-    for (size_t i = 0; whom && i < whom->link_count; i++)
-        if (uplink_has_room(whom->links[i]) && !question_is_open(&whom->list)) {
-            question_ask(&whom->list, whom->links[i]);
-            f->listed_ms = now_ms;
-            return;
-        }
+        if (t->links[i]->superseded_ms && now_ms - t->links[i]->superseded_ms > drain_ms)
+            relay_abandon(t->links[i]);
 }
 
 void follow_tick(struct follow *f, int64_t now_ms)

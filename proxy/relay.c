@@ -387,7 +387,7 @@ static void call_body_sent(struct up_stream *up, size_t bytes)
 {
     struct call *c = (struct call *)up;
     replay_sent(&c->body, bytes);
-    if (c->body.whole || !c->owed || !c->client)
+    if (!c->owed || !c->client)
         return;
     size_t credit = bytes < c->owed ? bytes : c->owed;
     client_credit(c, credit);
@@ -598,14 +598,25 @@ static bool is_call(const struct up_stream *up)
     return up->ops == &call_ops;
 }
 
-void relay_supersede(struct uplink *l)
+static void tell_calls(struct uplink *l, bool committed_too, enum relay_event event)
 {
     struct up_stream *next;
     for (struct up_stream *up = l->streams; up; up = next) {
         next = up->next;
-        if (is_call(up) && ((struct call *)up)->state == CALL_SENT)
-            decide((struct call *)up, RELAY_SUPERSEDED);
+        const struct call *c = (struct call *)up;
+        if (is_call(up) && (c->state == CALL_SENT || (committed_too && c->state == CALL_COMMITTED)))
+            decide((struct call *)up, event);
     }
+}
+
+void relay_supersede(struct uplink *l)
+{
+    tell_calls(l, false, RELAY_SUPERSEDED);
+}
+
+void relay_abandon(struct uplink *l)
+{
+    tell_calls(l, true, RELAY_LOST);
 }
 
 void relay_shut(struct client *k)

@@ -68,6 +68,7 @@ void call_answer_sent(struct call *c, size_t bytes);
 void relay_pump(struct worker *w); /* sends parked calls that can go */
 void relay_on_timer(struct wheel_entry *e);
 void relay_supersede(struct uplink *l); /* the grace of a replaced leader is over */
+void relay_abandon(struct uplink *l);   /* its time to drain is over as well */
 void relay_shut(struct client *k);      /* the drain time is over: ends its calls */
 
 /* relay_headers.c: what is sent upstream, and what the client gets. `out` has room for count +

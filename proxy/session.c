@@ -208,6 +208,7 @@ void session_options(nghttp2_option *o)
 {
     nghttp2_option_set_no_auto_window_update(o, 1);
     nghttp2_option_set_no_closed_streams(o, 1);
+    nghttp2_option_set_max_send_header_block_length(o, HEADER_BLOCK_BYTES);
     /* Rapid resets are judged by limits.h, which knows which calls had a reason to be given up. */
     nghttp2_option_set_stream_reset_rate_limit(o, UINT32_MAX, UINT32_MAX);
 }

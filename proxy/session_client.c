@@ -7,6 +7,8 @@
 
 #define GREETING_TIMEOUT_MS 10000
 #define BLOCKED_TIMEOUT_MS 30000
+#define COMPLAINTS 10
+#define COMPLAINTS_EVERY_MS 5000
 /* Header lists past this are refused; the library itself gives up at 64 KiB. */
 #define HEADER_LIST_BYTES (16u << 10)
 
@@ -67,6 +69,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
     struct call *c;
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
+        k->current = NULL;
         c = call_of(h2, frame->hd.stream_id);
         if (c && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
             call_on_request(c, ended);
@@ -263,12 +266,19 @@ void client_leave(struct client *k, enum h2_code code)
     session_touch(&k->session);
 }
 
+static bool is_slow(const struct client *k, int64_t now_ms)
+{
+    if (!k->greeted)
+        return now_ms - k->opened_ms > GREETING_TIMEOUT_MS;
+    return k->current && now_ms - k->current->arrived_ms > GREETING_TIMEOUT_MS;
+}
+
 void client_tick(struct client *k, int64_t now_ms)
 {
     struct session *s = &k->session;
-    if (!k->greeted && now_ms - k->opened_ms > GREETING_TIMEOUT_MS) {
+    if (is_slow(k, now_ms)) {
         stat_add(&s->worker->stats.limit_idle, 1);
-        session_fail(s, "no HTTP/2 greeting in time");
+        session_fail(s, "no greeting, or no complete headers, in time");
     } else if (s->blocked_since_ms && now_ms - s->blocked_since_ms > BLOCKED_TIMEOUT_MS) {
         stat_add(&s->worker->stats.limit_idle, 1);
         session_fail(s, "takes nothing");
@@ -293,10 +303,19 @@ static void greet(struct client *k)
     session_hello(&k->session, settings, sizeof settings / sizeof settings[0]);
 }
 
+/* A scanner shall not fill the log, a few misconfigured clients shall all be seen. */
+static bool may_complain(struct worker *w)
+{
+    int64_t slot = worker_now_ms(w) / COMPLAINTS_EVERY_MS;
+    if (w->complaint_slot != slot)
+        w->complaints = 0;
+    w->complaint_slot = slot;
+    return w->complaints++ < COMPLAINTS;
+}
+
 /* A fixed answer for what is not HTTP/2, so that whoever asks sees why. */
 static bool on_first_bytes(struct session *s, struct bytes data)
 {
-    static struct log_limit limit;
     struct client *k = (struct client *)s;
     size_t n = data.len < NGHTTP2_CLIENT_MAGIC_LEN ? data.len : NGHTTP2_CLIENT_MAGIC_LEN;
     if (memcmp(data.data, NGHTTP2_CLIENT_MAGIC, n) == 0) {
@@ -304,8 +323,9 @@ static bool on_first_bytes(struct session *s, struct bytes data)
         return true;
     }
     bool tls = data.data[0] == 0x16;
-    log_limited(&limit, LOG_WARN, "client %s speaks %s; this port takes HTTP/2 in plain text",
-                k->peer, tls ? "TLS" : "no HTTP/2");
+    if (may_complain(s->worker))
+        log_warn("client %s speaks %s; this port takes HTTP/2 in plain text", k->peer,
+                 tls ? "TLS" : "no HTTP/2");
     if (tls) /* alert: fatal, protocol_version */
         session_write_raw(s, bytes_of("\x15\x03\x01\x00\x02\x02\x46", 7));
     else

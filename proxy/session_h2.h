@@ -10,7 +10,8 @@ void header_list_add(struct header_list *l, nghttp2_rcbuf *name, nghttp2_rcbuf *
                      uint8_t flags);
 /* The same list as the library wants it; it copies while submitting. */
 void header_fill_nv(nghttp2_nv *out, const struct header *headers, size_t count);
-#define HEADERS_ADDED_MAX 16 /* by the relay, to a list of HEADERS_MAX */
+#define HEADER_BLOCK_BYTES (256u << 10) /* more than any list within our limits needs */
+#define HEADERS_ADDED_MAX 16            /* by the relay, to a list of HEADERS_MAX */
 /* Options and memory that all sessions have in common. */
 void session_options(nghttp2_option *o);
 /* SETTINGS of our side and the big window of the connection. */

@@ -47,7 +47,8 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, nghttp2_rc
     struct uplink *l = arg;
     if (!l->current || l->current->id != frame->hd.stream_id)
         return 0;
-    if (l->current->headers.count >= HEADERS_MAX)
+    if (l->current->headers.count >= HEADERS_MAX ||
+        l->current->headers.size > UPLINK_HEADER_LIST_BYTES)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* resets the stream */
     header_list_add(&l->current->headers, name, value, flags);
     return 0;

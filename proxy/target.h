@@ -25,7 +25,8 @@ struct target {
     uv_getaddrinfo_t resolve;
     struct sockaddr_storage addresses[TARGET_ADDRESSES_MAX];
     size_t address_count, address_next;
-    bool stale; /* resolve before the next dial */
+    unsigned foreign; /* reports in a row that named another cluster */
+    bool stale;       /* resolve before the next dial */
     int64_t dial_not_before_ms;
     struct backoff backoff;
     struct question watch, list;

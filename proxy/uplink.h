@@ -45,7 +45,6 @@ struct uplink {
     struct up_stream *streams;
     struct up_stream *current;       /* whose headers are arriving */
     unsigned active;                 /* streams in the library, dropped ones too */
-    unsigned calls;                  /* of clients among `streams` */
     bool ready;                      /* the peer's SETTINGS came */
     bool retired;                    /* no new streams: GOAWAY, or most stream ids used */
     int64_t opened_ms, ping_sent_ms; /* ping: 0 none outstanding */

@@ -132,6 +132,8 @@ static void on_tick(uv_timer_t *timer)
     struct worker *w = timer->data;
     int64_t now_ms = worker_now_ms(w);
     follow_tick(&w->follow, now_ms);
+    ramp_widen(&w->ramp);
+    w->pump = true;
     for_each_client(w, client_tick, now_ms);
     publish(w);
     if (w->draining)

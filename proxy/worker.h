@@ -64,6 +64,8 @@ struct worker {
     size_t relay_bytes;
     struct call *free_calls;
     size_t free_call_count;
+    int64_t complaint_slot; /* lines about clients that speak something else */
+    unsigned complaints;
     bool pump, draining, stopping;
     int64_t drain_started_ms;
     void (*on_end)(void *arg);

@@ -20,6 +20,12 @@ void ramp_answered(struct ramp *r)
     r->window++;
 }
 
+void ramp_widen(struct ramp *r)
+{
+    if (r->active)
+        r->window *= 2;
+}
+
 void ramp_stop(struct ramp *r)
 {
     r->active = false;

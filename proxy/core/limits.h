@@ -21,7 +21,8 @@ static inline bool ramp_allows(const struct ramp *r)
 }
 void ramp_sent(struct ramp *r);
 void ramp_answered(struct ramp *r); /* or ended otherwise */
-void ramp_stop(struct ramp *r);     /* nobody is parked any more */
+void ramp_widen(struct ramp *r); /* now and then: calls that never answer must not block the rest */
+void ramp_stop(struct ramp *r);  /* nobody is parked any more */
 
 /* Rapid reset: over RESET_BURST streams reset within a second of opening, and over half of all that
  * the connection opened. Calls that were parked or overdue are not counted: their clients may well
