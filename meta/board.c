@@ -209,7 +209,8 @@ uint64_t board_read_epoch(struct board *b)
 bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg)
 {
     pthread_mutex_lock(&b->lock);
-    bool waits = b->role == ROLE_LEADER && b->waiting_count < WAITING_MAX;
+    bool open = read_epoch(b, clock_boot_ms()) != 0;
+    bool waits = !open && b->role == ROLE_LEADER && b->waiting_count < WAITING_MAX;
     if (waits) {
         if (b->waiting_count == b->waiting_cap) {
             b->waiting_cap = b->waiting_cap ? b->waiting_cap * 2 : 64;
@@ -218,7 +219,9 @@ bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg)
         b->waiting[b->waiting_count++] = (struct waiter){.wake = wake, .arg = arg};
     }
     pthread_mutex_unlock(&b->lock);
-    return waits;
+    if (open) /* it opened since the reader looked */
+        wake(arg);
+    return open || waits;
 }
 
 /* The leader this member may name: itself while its gate is open, another one while its last sign
