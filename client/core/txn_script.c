@@ -1,0 +1,186 @@
+#include "client/core/txn_script.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_MAX 6
+
+struct words {
+    struct bytes at[WORDS_MAX]; /* each with a 0 behind it */
+    size_t count;
+};
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* One escape, behind the backslash. false: not known. */
+static bool unescape(const char **at, struct buf *out)
+{
+    char c = *(*at)++;
+    if (c == '"' || c == '\\') {
+        buf_byte(out, (uint8_t)c);
+    } else if (c == 'n' || c == 't') {
+        buf_byte(out, c == 'n' ? '\n' : '\t');
+    } else if (c == 'x') {
+        int high = hex_digit((*at)[0]);
+        int low = high < 0 ? -1 : hex_digit((*at)[1]);
+        if (low < 0)
+            return false;
+        buf_byte(out, (uint8_t)(high * 16 + low));
+        *at += 2;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* A quoted word, behind its opening quote. */
+static struct err take_quoted(const char **at, struct buf *out)
+{
+    while (**at != '"') {
+        if (!**at)
+            return err_make(ERR_USAGE, "a closing quote is missing");
+        const char *here = (*at)++;
+        if (*here != '\\') {
+            buf_append(out, here, 1);
+            continue;
+        }
+        if (!unescape(at, out))
+            return err_make(ERR_USAGE, "'%.2s' is no escape; known are \\\" \\\\ \\n \\t \\xHH",
+                            here);
+    }
+    (*at)++;
+    if (**at && !isspace((unsigned char)**at))
+        return err_make(ERR_USAGE, "a blank is missing behind a quoted word");
+    return OK_ERR;
+}
+
+static struct err take_word(const char **at, struct buf *out)
+{
+    if (**at == '"') {
+        (*at)++;
+        return take_quoted(at, out);
+    }
+    for (; **at && !isspace((unsigned char)**at); (*at)++)
+        buf_append(out, *at, 1);
+    return OK_ERR;
+}
+
+static struct err split(const char *clause, struct arena *memory, struct words *out)
+{
+    struct buf word = {0};
+    struct err e = OK_ERR;
+    *out = (struct words){0};
+    while (!err_is(&e)) {
+        clause += strspn(clause, " \t\r\n");
+        if (!*clause)
+            break;
+        buf_clear(&word);
+        e = take_word(&clause, &word);
+        if (!err_is(&e) && out->count == WORDS_MAX)
+            e = err_make(ERR_USAGE, "too many words; quote those with blanks");
+        if (!err_is(&e))
+            out->at[out->count++] = arena_copy(memory, buf_view(&word));
+    }
+    buf_close(&word);
+    return e;
+}
+
+static const char *text(struct bytes b)
+{
+    return b.data ? (const char *)b.data : "";
+}
+
+/* The place of a word in a list, -1: not there. */
+static int place_of(struct bytes word, const char *const *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (bytes_equal(word, bytes_str(list[i])))
+            return i;
+    return -1;
+}
+
+static bool parse_number(struct bytes word, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text(word), &end, 10);
+    return word.len > 0 && errno == 0 && end == text(word) + word.len && *out >= 0;
+}
+
+static struct err add_compare(struct kv_txn *t, const struct words *w)
+{
+    static const char *const targets[] = {"value", "version", "create", "mod"};
+    static const char *const relations[] = {"=", "!=", "<", ">"};
+    if (w->count != 5)
+        return err_make(ERR_USAGE,
+                        "a comparison is: if KEY value|version|create|mod =|!=|<|> WHAT");
+    int target = place_of(w->at[2], targets, 4), relation = place_of(w->at[3], relations, 4);
+    if (target < 0)
+        return err_make(ERR_USAGE, "'%.60s' cannot be compared; value, version, create, mod can",
+                        text(w->at[2]));
+    if (relation < 0)
+        return err_make(ERR_USAGE, "'%.60s' is no comparison; =, !=, < and > are", text(w->at[3]));
+    if (t->compare_count == TXN_CLAUSES_MAX)
+        return err_make(ERR_USAGE, "more than %d comparisons", TXN_CLAUSES_MAX);
+    struct kv_compare c = {
+        .key = w->at[1], .target = (enum kv_target)target, .relation = (enum kv_relation)relation};
+    if (c.target == KV_VALUE)
+        c.value = w->at[4];
+    else if (!parse_number(w->at[4], &c.number))
+        return err_make(ERR_USAGE, "'%.60s' is no number that a %s can have", text(w->at[4]),
+                        targets[target]);
+    t->compares[t->compare_count++] = c;
+    return OK_ERR;
+}
+
+/* The words from the name of the operation on. */
+static struct err add_op(struct kv_branch *b, const struct bytes *w, size_t count)
+{
+    static const char *const names[] = {"get", "put", "del", "del-prefix"};
+    static const struct {
+        enum kv_op_kind kind;
+        size_t words;
+        const char *form;
+    } forms[] = {{KV_GET, 2, "get KEY"},
+                 {KV_PUT, 3, "put KEY VALUE"},
+                 {KV_DELETE, 2, "del KEY"},
+                 {KV_DELETE, 2, "del-prefix KEY"}};
+    int which = count ? place_of(w[0], names, 4) : -1;
+    if (which < 0)
+        return err_make(ERR_USAGE, "'%.60s': if, get, put, del or del-prefix is wanted",
+                        count ? text(w[0]) : "");
+    if (count != forms[which].words)
+        return err_make(ERR_USAGE, "'%s' takes other words: %s", names[which], forms[which].form);
+    if (b->count == TXN_CLAUSES_MAX)
+        return err_make(ERR_USAGE, "more than %d operations in a branch", TXN_CLAUSES_MAX);
+    b->ops[b->count++] = (struct kv_op){.kind = forms[which].kind,
+                                        .key = w[1],
+                                        .value = forms[which].kind == KV_PUT ? w[2] : BYTES_NONE,
+                                        .prefix = which == 3};
+    return OK_ERR;
+}
+
+struct err txn_script_add(struct kv_txn *t, struct arena *memory, const char *clause)
+{
+    struct words w;
+    struct err e = split(clause, memory, &w);
+    if (err_is(&e))
+        return err_wrap(e, "%.80s", clause);
+    if (w.count == 0 || text(w.at[0])[0] == '#')
+        return OK_ERR;
+    if (bytes_equal(w.at[0], bytes_str("if"))) {
+        e = add_compare(t, &w);
+    } else {
+        bool otherwise = bytes_equal(w.at[0], bytes_str("else"));
+        size_t skip = otherwise || bytes_equal(w.at[0], bytes_str("then"));
+        e = add_op(otherwise ? &t->else_branch : &t->then_branch, w.at + skip, w.count - skip);
+    }
+    return err_is(&e) ? err_wrap(e, "%.80s", clause) : OK_ERR;
+}
