@@ -9,7 +9,7 @@
 
 #define TARGETS_MAX 64
 #define LIST_EVERY_MS 10000
-/* A member repeats its state each second. */
+/* A member repeats its state each second; one that never did is not called silent. */
 #define SILENCE_MS 3500
 #define WATCH_AGAIN_MS 1000
 #define FOREIGN_PATIENCE 3
@@ -228,7 +228,7 @@ static void tick_target(struct follow *f, struct target *t, int64_t now_ms)
     if (!question_is_open(&t->watch)) {
         if (target_is_ready(t) && now_ms - t->watch.ended_ms >= WATCH_AGAIN_MS)
             watch(t);
-    } else if (t->watch.heard && now_ms - t->watch.last_ms > SILENCE_MS) {
+    } else if (t->watch.heard > 1 && now_ms - t->watch.last_ms > SILENCE_MS) {
         session_fail(&t->watch.up.link->session, "silent");
     }
     int64_t drain_ms = f->worker->shared->options.drain_timeout_ms;

@@ -88,7 +88,7 @@ static void on_data(struct up_stream *up, struct bytes data)
         }
         if (q->in.len < PREFIX + len)
             return;
-        q->heard = true;
+        q->heard++;
         q->last_ms = worker_now_ms(q->target->follow->worker);
         if (!q->kind->on_message(q, bytes_of(q->in.data + PREFIX, len))) {
             give_up(q, "a message that cannot be read");
@@ -159,7 +159,7 @@ void question_ask(struct question *q, struct uplink *l)
         header_of("user-agent", bytes_str("baton-proxy/" BATON_VERSION)),
     };
     q->sent = 0;
-    q->heard = false;
+    q->heard = 0;
     buf_clear(&q->in);
     header_list_clear(&q->up.headers);
     if (!uplink_send(l, &q->up, headers, sizeof headers / sizeof headers[0]))

@@ -9,7 +9,7 @@ struct question {
     const struct question_kind *kind;
     struct buf in; /* a message that is not complete yet */
     size_t sent;
-    bool heard;       /* a message came on this stream */
+    unsigned heard;   /* messages on this stream */
     int64_t last_ms;  /* when the last message came */
     int64_t ended_ms; /* when the last stream ended */
 };

@@ -9,6 +9,7 @@
 /* Memory that a finished call keeps for the next one that uses its struct. */
 #define KEPT_BYTES 4096
 #define KEPT_CALLS 1024
+#define CALL_KEPT offsetof(struct call, worker)
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 1000
 
@@ -21,16 +22,15 @@ struct call *call_open(struct client *k, int32_t stream_id)
     if (c) {
         w->free_calls = c->next;
         w->free_call_count--;
+        memset((char *)c + CALL_KEPT, 0, sizeof *c - CALL_KEPT);
     } else {
         c = mem_alloc(sizeof *c);
     }
-    struct call kept = *c;
-    *c = (struct call){.worker = w, .client = k, .stream_id = stream_id};
-    c->request = kept.request;
-    c->up.headers = kept.up.headers;
+    c->worker = w;
+    c->client = k;
+    c->stream_id = stream_id;
     c->up.ops = &call_ops;
-    c->answer = kept.answer;
-    c->body.data = kept.body.data;
+    c->up.link = NULL;
     replay_init(&c->body, REPLAY_CALL_BYTES, &w->replay_budget);
     c->arrived_ms = worker_now_ms(w);
     c->deadline_ms = c->first_sent_ms = RELAY_NEVER;
@@ -50,7 +50,7 @@ static void free_call(struct call *c)
     w->relay_bytes -= call_answer(c).len;
     if (c->answer.cap > KEPT_BYTES)
         buf_close(&c->answer);
-    buf_clear(&c->answer);
+    c->answer.len = 0;
     stat_add(&w->stats.calls, (uint64_t)-1);
     if (w->free_call_count < KEPT_CALLS) {
         c->next = w->free_calls;

@@ -19,24 +19,26 @@ enum call_state {
 
 struct call {
     struct up_stream up; /* first: the two are cast into each other */
+    /* These keep their memory for the next call that uses the struct; what follows starts as zero.
+     */
+    struct header_list request;
+    struct replay body;
+    struct buf answer; /* not yet written to the client */
     struct worker *worker;
     struct client *client; /* NULL: the client's stream is closed */
     int32_t stream_id;
     struct call *next, **link;           /* of the client */
     struct call *park_next, **park_link; /* in the parking lot; link NULL: not there */
     enum call_state state;
-    struct header_list request;
     struct bytes path;
     enum method_class class;
-    struct replay body;
-    size_t owed;       /* request bytes the client has no credit for yet */
-    size_t received;   /* request bytes in all, while that matters */
-    bool widened;      /* the client's window is --stream-window */
-    bool too_large;    /* the header list is over our limit and was not kept */
-    bool ramped;       /* counted in the ramp */
-    bool waited;       /* was parked */
-    bool pausing;      /* parked for a pause, not in line */
-    struct buf answer; /* not yet written to the client */
+    size_t owed;     /* request bytes the client has no credit for yet */
+    size_t received; /* request bytes in all, while that matters */
+    bool widened;    /* the client's window is --stream-window */
+    bool too_large;  /* the header list is over our limit and was not kept */
+    bool ramped;     /* counted in the ramp */
+    bool waited;     /* was parked */
+    bool pausing;    /* parked for a pause, not in line */
     size_t answer_at;
     bool answer_ended, answer_deferred, answer_has_trailers;
     bool answer_reset; /* ends with a reset instead, of reset_code */

@@ -204,6 +204,35 @@ void session_close(struct session *s)
     close(s->fd);
 }
 
+static void *h2_alloc(size_t size, void *pool)
+{
+    return pool_alloc(pool, size);
+}
+
+static void h2_free(void *piece, void *pool)
+{
+    pool_free(pool, piece);
+}
+
+static void *h2_zeroed(size_t count, size_t size, void *pool)
+{
+    return pool_zeroed(pool, count * size);
+}
+
+static void *h2_resize(void *old, size_t size, void *pool)
+{
+    return pool_resize(pool, old, size);
+}
+
+nghttp2_mem session_mem(struct worker *w)
+{
+    return (nghttp2_mem){.mem_user_data = &w->pool,
+                         .malloc = h2_alloc,
+                         .free = h2_free,
+                         .calloc = h2_zeroed,
+                         .realloc = h2_resize};
+}
+
 void session_options(nghttp2_option *o)
 {
     nghttp2_option_set_no_auto_window_update(o, 1);

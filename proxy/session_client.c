@@ -357,11 +357,12 @@ static void release(struct session *s)
     free(s);
 }
 
-static nghttp2_session *new_h2(struct client *k)
+static nghttp2_session *new_h2(struct worker *w, struct client *k)
 {
     nghttp2_session_callbacks *cb;
     nghttp2_option *options;
     nghttp2_session *h2;
+    nghttp2_mem mem = session_mem(w);
     int failed = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&options);
     POST(!failed);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
@@ -373,7 +374,7 @@ static nghttp2_session *new_h2(struct client *k)
     nghttp2_session_callbacks_set_send_data_callback(cb, send_answer);
     nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
     session_options(options);
-    failed = nghttp2_session_server_new2(&h2, cb, k, options);
+    failed = nghttp2_session_server_new3(&h2, cb, k, options, &mem);
     POST(!failed);
     nghttp2_option_del(options);
     nghttp2_session_callbacks_del(cb);
@@ -393,6 +394,6 @@ void client_open(struct worker *w, int fd, const char *peer)
         k->next->link = &k->next;
     w->clients = k;
     stat_add(&w->stats.clients_accepted, 1);
-    k->session.h2 = new_h2(k);
+    k->session.h2 = new_h2(w, k);
     session_open(&k->session, w, fd, &ops);
 }

@@ -14,6 +14,7 @@ void header_fill_nv(nghttp2_nv *out, const struct header *headers, size_t count)
 #define HEADERS_ADDED_MAX 16            /* by the relay, to a list of HEADERS_MAX */
 /* Options and memory that all sessions have in common. */
 void session_options(nghttp2_option *o);
+nghttp2_mem session_mem(struct worker *w);
 /* SETTINGS of our side and the big window of the connection. */
 void session_hello(struct session *s, const nghttp2_settings_entry *settings, size_t count);
 #define SESSION_CONNECTION_WINDOW (64 << 20)

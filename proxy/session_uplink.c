@@ -345,11 +345,12 @@ static void release(struct session *s)
     free(s);
 }
 
-static nghttp2_session *new_h2(struct uplink *l)
+static nghttp2_session *new_h2(struct worker *w, struct uplink *l)
 {
     nghttp2_session_callbacks *cb;
     nghttp2_option *options;
     nghttp2_session *h2;
+    nghttp2_mem mem = session_mem(w);
     int failed = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&options);
     POST(!failed);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
@@ -362,7 +363,7 @@ static nghttp2_session *new_h2(struct uplink *l)
     nghttp2_session_callbacks_set_send_data_callback(cb, send_body);
     nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
     session_options(options);
-    failed = nghttp2_session_client_new2(&h2, cb, l, options);
+    failed = nghttp2_session_client_new3(&h2, cb, l, options, &mem);
     POST(!failed);
     nghttp2_option_del(options);
     nghttp2_session_callbacks_del(cb);
@@ -376,7 +377,7 @@ struct uplink *uplink_open(struct target *t, int fd)
     struct uplink *l = mem_alloc(sizeof *l);
     l->target = t;
     l->opened_ms = worker_now_ms(w);
-    l->session.h2 = new_h2(l);
+    l->session.h2 = new_h2(w, l);
     session_open(&l->session, w, fd, &ops);
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},

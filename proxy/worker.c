@@ -270,6 +270,7 @@ void worker_join(struct worker *w)
     on_wake(&w->wake);
     queue_free(w->mailbox);
     pthread_mutex_destroy(&w->told_lock);
+    pool_close(&w->pool);
     buf_close(&w->out);
     free(w->in);
     free(w);

@@ -4,6 +4,7 @@
 #include "common/base/queue.h"
 #include "common/base/rng.h"
 #include "proxy/core/limits.h"
+#include "proxy/core/pool.h"
 #include "proxy/follow.h"
 #include "proxy/options.h"
 #include "proxy/relay.h"
@@ -47,6 +48,7 @@ struct worker {
     uv_timer_t tick, wheel_timer;
     uv_async_t wake;
     struct queue *mailbox;
+    struct pool pool;
     struct rng rng;
     struct stats stats;
     struct session *dirty, **dirty_last;
