@@ -156,7 +156,11 @@ static void schedule_tick(struct world *w, struct member *m)
     struct replica *r = &m->replica;
     if (r->commit == NULL)
         return;
-    int64_t next_ms = commit_may_begin(r->commit) ? heartbeat_at_ms(r) : commit_next_ms(r->commit);
+    int64_t next_ms = INT64_MAX;
+    if (r->in_flight)
+        next_ms = commit_next_ms(r->commit);
+    else if (!r->stopping && commit_may_begin(r->commit))
+        next_ms = heartbeat_at_ms(r);
     if (r->stopping && r->give_up_ms < next_ms)
         next_ms = r->give_up_ms;
     if (next_ms == INT64_MAX || (r->ticked_ms && r->ticked_ms <= next_ms))

@@ -171,10 +171,14 @@ static void answer_become(struct net_answer *answer, enum err_code code)
     *answer = (struct net_answer){.err = err_make(code, "simulated: %s", err_word(code))};
 }
 
-static void answer_empty(struct net_answer *answer)
+/* An answer with nothing in it but, perhaps, who answered. */
+static void answer_empty(struct world *w, struct net_answer *answer)
 {
+    struct etcd_header header = answer->result.header;
     fake_result_close(&answer->result);
     answer->ttl_ms = 0;
+    if (rng_below(&w->rng, 2))
+        answer->result.header = header;
 }
 
 static enum net_verdict verdict_of(struct world *w, struct net_call *call, enum net_stage stage)
@@ -210,7 +214,7 @@ static bool chance_reply(struct world *w, struct net_call *call, struct net_answ
         return false;
     if (world_chance(w, f->empty)) {
         world_fault(w, FAULT_EMPTY_ANSWER);
-        answer_empty(answer);
+        answer_empty(w, answer);
     } else if (world_chance(w, f->foreign)) {
         world_fault(w, FAULT_FOREIGN_ANSWER);
         answer->result.header.cluster_id ^= 1;
@@ -242,7 +246,7 @@ static void send_reply(struct world *w, struct net_call *call, struct net_answer
         answer_become(answer, ERR_LOST);
         break;
     case NET_EMPTY:
-        answer_empty(answer);
+        answer_empty(w, answer);
         break;
     case NET_FOREIGN:
         answer->result.header.cluster_id ^= 1;
