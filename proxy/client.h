@@ -13,9 +13,9 @@ struct client {
     struct call *current; /* whose headers are arriving */
     struct reset_guard resets;
     struct frame_guard frames;
-    int64_t opened_ms;
-    bool greeted; /* its first SETTINGS came */
-    bool leaving; /* GOAWAY was sent: ends when its last stream does */
+    int64_t opened_ms, looked_ms; /* looked: at its calls */
+    bool greeted;                 /* its first SETTINGS came */
+    bool leaving;                 /* GOAWAY was sent: ends when its last stream does */
     char peer[46];
 };
 

@@ -48,6 +48,8 @@ static void free_call(struct call *c)
     header_list_clear(&c->up.headers);
     replay_close(&c->body, KEPT_BYTES);
     w->relay_bytes -= call_answer(c).len;
+    if (c->answer_widened)
+        w->widened_bytes -= (size_t)w->shared->options.stream_window;
     if (c->answer.cap > KEPT_BYTES)
         buf_close(&c->answer);
     c->answer.len = 0;
@@ -471,12 +473,49 @@ static void call_headers(struct up_stream *up, bool trailers, bool end)
     client_answer(c, headers, n, end);
 }
 
+/* What widened windows promise is at most half of --relay-bytes; the rest is for the first windows.
+ */
+static void widen_answer(struct call *c)
+{
+    struct worker *w = c->worker;
+    size_t window = (size_t)w->shared->options.stream_window;
+    if (window <= UPLINK_FIRST_WINDOW ||
+        w->widened_bytes + window > (size_t)w->shared->options.relay_bytes / 2)
+        return;
+    c->answer_widened = true;
+    w->widened_bytes += window;
+    up_stream_widen(&c->up);
+}
+
+/* The client takes too little for too long: a reset needs no window. */
+void relay_cut(struct call *c)
+{
+    if (c->state != CALL_DONE)
+        count_status(c, RELAY_RESOURCE_EXHAUSTED);
+    leave_ramp(c);
+    up_stream_drop(&c->up, H2_CANCEL);
+    settle(c);
+    client_reset(c, H2_ENHANCE_YOUR_CALM);
+    free_call(c);
+}
+
 static void call_data(struct up_stream *up, struct bytes data)
 {
     struct call *c = (struct call *)up;
-    stat_add(&c->worker->stats.bytes_out, data.len);
-    c->worker->relay_bytes += data.len;
+    struct worker *w = c->worker;
+    stat_add(&w->stats.bytes_out, data.len);
+    if (call_answer(c).len == 0)
+        c->moved_ms = worker_now_ms(w);
+    w->relay_bytes += data.len;
+    c->answered += data.len;
     buf_bytes(&c->answer, data);
+    if (!has_relay_room(w) && call_answer(c).len > UPLINK_FIRST_WINDOW / 2) {
+        stat_add(&w->stats.limit_relay, 1);
+        relay_cut(c);
+        return;
+    }
+    if (!c->answer_widened && c->answered > UPLINK_FIRST_WINDOW / 4)
+        widen_answer(c);
     client_more(c);
 }
 
@@ -543,6 +582,7 @@ static const struct up_stream_ops call_ops = {
 void call_answer_sent(struct call *c, size_t bytes)
 {
     c->answer_at += bytes;
+    c->moved_ms = worker_now_ms(c->worker);
     c->worker->relay_bytes -= bytes;
     if (c->answer_at == c->answer.len) {
         buf_clear(&c->answer);

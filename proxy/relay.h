@@ -40,6 +40,9 @@ struct call {
     bool waited;     /* was parked */
     bool pausing;    /* parked for a pause, not in line */
     size_t answer_at;
+    size_t answered;     /* answer bytes in all, while that matters */
+    bool answer_widened; /* the member's window is --stream-window */
+    int64_t moved_ms;    /* when the client last took answer bytes, or began to have some */
     bool answer_ended, answer_deferred, answer_has_trailers;
     bool answer_reset; /* ends with a reset instead, of reset_code */
     uint32_t reset_code;
@@ -71,6 +74,7 @@ void relay_pump(struct worker *w); /* sends parked calls that can go */
 void relay_on_timer(struct wheel_entry *e);
 void relay_supersede(struct uplink *l); /* the grace of a replaced leader is over */
 void relay_abandon(struct uplink *l);   /* its time to drain is over as well */
+void relay_cut(struct call *c);         /* its client does not read */
 void relay_shut(struct client *k);      /* the drain time is over: ends its calls */
 
 /* relay_headers.c: what is sent upstream, and what the client gets. `out` has room for count +

@@ -7,6 +7,8 @@
 
 #define GREETING_TIMEOUT_MS 10000
 #define BLOCKED_TIMEOUT_MS 30000
+#define STALLED_TIMEOUT_MS 60000
+#define LOOK_EVERY_MS 2000
 #define COMPLAINTS 10
 #define COMPLAINTS_EVERY_MS 5000
 /* Header lists past this are refused; the library itself gives up at 64 KiB. */
@@ -273,6 +275,23 @@ static bool is_slow(const struct client *k, int64_t now_ms)
     return k->current && now_ms - k->current->arrived_ms > GREETING_TIMEOUT_MS;
 }
 
+/* Calls whose clients do not read, though data waits. Looked for only now and then: they may be
+ * many. */
+static void cut_stalled(struct client *k, int64_t now_ms)
+{
+    struct call *next;
+    if (now_ms - k->looked_ms < LOOK_EVERY_MS)
+        return;
+    k->looked_ms = now_ms;
+    for (struct call *c = k->calls; c; c = next) {
+        next = c->next;
+        if (call_answer(c).len && now_ms - c->moved_ms > STALLED_TIMEOUT_MS) {
+            stat_add(&k->session.worker->stats.limit_idle, 1);
+            relay_cut(c);
+        }
+    }
+}
+
 void client_tick(struct client *k, int64_t now_ms)
 {
     struct session *s = &k->session;
@@ -285,6 +304,8 @@ void client_tick(struct client *k, int64_t now_ms)
     } else if (k->leaving && !k->calls) {
         s->closing = true;
         session_touch(s);
+    } else {
+        cut_stalled(k, now_ms);
     }
 }
 

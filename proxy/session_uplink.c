@@ -290,6 +290,14 @@ void up_stream_credit(struct up_stream *up, size_t bytes)
     session_touch_if_wanted(&up->link->session);
 }
 
+void up_stream_widen(struct up_stream *up)
+{
+    struct session *s = &up->link->session;
+    nghttp2_session_set_local_window_size(s->h2, NGHTTP2_FLAG_NONE, up->id,
+                                          (int32_t)s->worker->shared->options.stream_window);
+    session_touch(s);
+}
+
 void up_stream_drop(struct up_stream *up, enum h2_code code)
 {
     if (!up->link)
@@ -370,6 +378,12 @@ static nghttp2_session *new_h2(struct worker *w, struct uplink *l)
     return h2;
 }
 
+static uint32_t first_window(const struct worker *w)
+{
+    int64_t most = w->shared->options.stream_window;
+    return most < UPLINK_FIRST_WINDOW ? (uint32_t)most : UPLINK_FIRST_WINDOW;
+}
+
 struct uplink *uplink_open(struct target *t, int fd)
 {
     static const struct session_ops ops = {.on_over = on_over, .release = release};
@@ -381,7 +395,7 @@ struct uplink *uplink_open(struct target *t, int fd)
     session_open(&l->session, w, fd, &ops);
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)w->shared->options.stream_window},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, first_window(w)},
         {NGHTTP2_SETTINGS_MAX_FRAME_SIZE, SESSION_FRAME_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, UPLINK_HEADER_LIST_BYTES},
     };

@@ -3,6 +3,9 @@
 #include "proxy/header.h"
 #include "proxy/session.h"
 
+/* What a member may send of one answer before we widen its window. */
+#define UPLINK_FIRST_WINDOW 65535
+
 struct uplink;
 struct up_stream;
 struct target;
@@ -62,6 +65,7 @@ bool uplink_send(struct uplink *l, struct up_stream *up, const struct header *he
                  size_t count);
 void up_stream_more(struct up_stream *up); /* there is more of the body, or its end */
 void up_stream_credit(struct up_stream *up, size_t bytes);
+void up_stream_widen(struct up_stream *up); /* from the first window to --stream-window */
 /* Reset and forgotten: no callback comes any more. Fine without an attempt in flight. */
 void up_stream_drop(struct up_stream *up, enum h2_code code);
 void uplink_tick(struct uplink *l, int64_t now_ms);

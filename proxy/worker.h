@@ -63,7 +63,8 @@ struct worker {
     struct ramp ramp;
     struct wheel wheel;
     struct budget replay_budget;
-    size_t relay_bytes;
+    size_t relay_bytes;   /* answer bytes that clients have not taken */
+    size_t widened_bytes; /* promised to members beyond the first windows */
     struct call *free_calls;
     size_t free_call_count;
     int64_t complaint_slot; /* lines about clients that speak something else */
