@@ -55,7 +55,7 @@ def run(args, cluster):
     kinds = {"kill": cluster.kill_leader, "hard": lambda: cluster.kill_leader(hard=True),
              "term": cluster.term_leader, "pause": cluster.pause_leader}
     clients = args.clients if args.load == "python" else 8
-    with Load(cluster.proxy, clients, adders=2 if clients < 32 else 4, writers=2 if clients < 32 else 8) as load:
+    with Load(cluster.proxy, clients) as load:
         for number in range(args.kills):
             kind = args.kind[number % len(args.kind)]
             bench = Bench(cluster, 3 + (args.ttl if kind in ("hard", "pause") else 0)) if args.load == "batonctl" else None

@@ -29,7 +29,8 @@ def wait_until(what, seconds, condition):
 
 
 def stat_of(pid):
-    """(state letter, parent, start time in ticks since boot), or None when there is no such process."""
+    """(state letter, parent, start time in ticks since boot), or None when there is no such process. Of a thread:
+    "PID/task/THREAD"."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
             fields = f.read().rpartition(")")[2].split()
@@ -44,6 +45,15 @@ def children_of(pid):
             return [int(word) for word in f.read().split()]
     except OSError:
         return []
+
+
+def is_stopped(pid):
+    """Are all its threads stopped (or gone)?"""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return True
+    return all((stat_of(f"{pid}/task/{thread}") or "X")[0] in "TZX" for thread in threads)
 
 
 class Process:
@@ -104,6 +114,13 @@ class Process:
                 os.kill(target, number)
             except ProcessLookupError:
                 pass
+
+    def pause(self):
+        """SIGSTOP; returns when every thread has stopped, which takes a moment on a busy machine."""
+        self.signal(signal.SIGSTOP, family=True)
+        pid = self.pid()
+        family = [pid, *children_of(pid)] if pid else []
+        wait_until(f"{self.name} stops", 10, lambda: all(is_stopped(p) for p in family))
 
     def wait_gone(self, seconds):
         wait_until(f"{self.name} ends", seconds, lambda: not self.pid())

@@ -128,7 +128,7 @@ class Etcd(FailoverTest):
         """etcd itself counts leases while it runs only: what matters is that nothing is lost and all recover."""
         cluster = self.cluster(ttl=2)
         with Load(cluster.proxy) as load:
-            cluster.process("etcd1").signal(signal.SIGSTOP)
+            cluster.process("etcd1").pause()
             began = time.monotonic()
             wait_until("the leader's reads have ended", lambda: time.monotonic() - began > 3 and not cluster.leader())
             cluster.process("etcd1").signal(signal.SIGCONT)

@@ -185,7 +185,7 @@ class LocalCluster:
     def pause_leader(self):
         name, _ = self.wait_leader()
         at = time.monotonic()
-        self.process(name).signal(signal.SIGSTOP, family=True)
+        self.process(name).pause()
         return Kill("SIGSTOP", name, at)
 
     def resume(self, name):

@@ -19,11 +19,12 @@ DEADLINE_S = 10  # of each call
 class Load:
     """clients: how many calls are always in flight. start(), faults, stop() -> History; then verify()."""
 
-    def __init__(self, address, clients=64, adders=4, writers=8):
+    def __init__(self, address, clients=64):
         self.kv = stubs.load("baton.v1.kv_pb2")
         self.stub_class = stubs.load("baton.v1.kv_pb2_grpc").KvServiceStub
         self.run = uuid.uuid4().hex[:8]
         self.channels = [channel(address) for _ in range(4)]
+        adders, writers = max(1, clients // 16), max(1, clients // 8)
         self.writers = writers
         self.stopping = threading.Event()
         self.records = [[] for _ in range(clients)]
