@@ -254,24 +254,48 @@ class WindowTest(ProxyTest):
         self.assert_ok(client.unary(UNARY, message=body), body)
 
     def test_credit_of_uploads_cut_short_is_given_back(self):
-        """Early answers leave unread request bytes behind: 16 MiB of them, over any window."""
+        """Early answers leave unread request bytes behind, in all more than half the connection's window:
+        an update must have come by then."""
         cluster, _, client = self.pair()
         cluster.on(STREAM, trailers_only(3))
-        for _ in range(32):
-            call = client.open(STREAM)
-            client.send_later(call, bytes(MIB // 2), end=True)
-            self.lab.wait(lambda: call.trailers is not None or call.done, "early answer")
-            self.assert_status(call, 3)
+        client.ping()
+        room, sent = client.peer.h2.outbound_flow_control_window, 0
+        while sent < room * 0.6:
+            calls = [client.start(STREAM, message=bytes(60_000)) for _ in range(100)]
+            for call in calls:
+                self.lab.wait(lambda: call.trailers is not None or call.done, "early answer")
+                self.assert_status(call, 3)
+            sent += 100 * 60_000
+        client.ping()
+        self.assertGreater(client.peer.h2.outbound_flow_control_window, room * 0.5)
         self.assert_ok(client.unary(UNARY, message=bytes(MIB)))
 
     def test_credit_of_cancelled_downloads_is_given_back(self):
-        cluster, _, client = self.pair()
+        """The same towards the backend: answers that fill a stream's window and are cancelled."""
+        cluster = self.cluster()
+        client = self.client(self.proxy(cluster), {SettingCodes.INITIAL_WINDOW_SIZE: 0})
         cluster.on(STREAM, source(4 * MIB))
-        for _ in range(32):
-            call = client.start(STREAM, hold=True)
-            self.lab.wait(lambda: call.received > 100_000, "the answer begins")
-            client.cancel(call)
-        self.assert_ok(client.unary(UNARY, message=bytes(3 * MIB)))
+        room, sent = max(self.upstream_windows(cluster)), 0
+        while sent < room * 0.6:
+            before = cluster.count(STREAM)
+            calls = [client.start(STREAM) for _ in range(64)]
+            upstream = cluster[0].wait_calls(STREAM, before + 64)[before:]
+            self.lab.wait(lambda: all(self.used_up(call) for call in upstream), "windows are used up")
+            sent += sum(call.sent_bytes for call in upstream)
+            for call in calls:
+                client.cancel(call)
+            self.lab.wait(lambda: all(call.reset is not None for call in upstream), "all cancelled")
+        self.lab.wait(lambda: min(self.upstream_windows(cluster)) > room * 0.5, "credit comes back")
+        other = self.client(self.proxies[0])
+        self.assert_ok(other.unary(UNARY, message=bytes(3 * MIB)))
+
+    @staticmethod
+    def upstream_windows(cluster):
+        return [peer.h2.outbound_flow_control_window for peer in cluster[0].live_peers()]
+
+    @staticmethod
+    def used_up(call):
+        return call.peer.h2.local_flow_control_window(call.id) == 0
 
     def test_stream_window_is_an_option(self):
         _, _, client = self.pair("--stream-window", "128KiB")

@@ -99,6 +99,12 @@ class RequestTest(ProxyTest):
         values = self.seen(("x-forwarded-for", "10.1.2.3")).all("x-forwarded-for")
         self.assertEqual(re.split(r",\s*", ",".join(values)), ["10.1.2.3", "127.0.0.1"])
 
+    def test_forwarded_for_of_several_headers(self):
+        """What a client says comes before what the proxy says, whatever its form."""
+        call = self.seen(("x-forwarded-for", "10.1.2.3"), ("x-between", "1"), ("x-forwarded-for", "10.9.9.9"))
+        values = re.split(r",\s*", ",".join(call.all("x-forwarded-for")))
+        self.assertEqual(values, ["10.1.2.3", "10.9.9.9", "127.0.0.1"])
+
     def test_client_certificate_header_is_stripped(self):
         call = self.seen(("x-forwarded-client-cert", "Subject=\"CN=root\""))
         self.assertIsNone(call.header("x-forwarded-client-cert"))

@@ -206,11 +206,11 @@ class FramesTest(HostileTest):
         self.still_serving()
 
     def test_missing_pseudo_headers(self):
-        for replace in ({"path": None}, {"method": None}, {"scheme": None}):
+        for missing in (":path", ":method", ":scheme"):
             client = self.client(self.proxy_)
-            call = client.open(UNARY, end=True, **replace)
-            self.lab.wait(lambda: call.done or client.closed, f"an answer to {replace}")
-            self.assertNotEqual(call.grpc_status, 0, replace)
+            call = client.open_raw([h for h in request(UNARY) if h[0] != missing], end=True)
+            self.lab.wait(lambda: call.done or client.closed, f"an answer without {missing}")
+            self.assertNotEqual(call.grpc_status, 0, missing)
         self.assertEqual(self.members.count(UNARY), 0)
         self.still_serving()
 
@@ -256,8 +256,8 @@ class RapidResetTest(HostileTest):
     def test_cancels_of_parked_calls_do_not_count(self):
         """A client whose calls waited for a leader in vain is not hostile."""
         _, proxy, client = self.pair("--max-streams", "2000", leader=None)
-        calls = [client.start(UNARY) for _ in range(1000)]
-        proxy.wait_metric(PARKED, 1000)
+        calls = [client.start(UNARY) for _ in range(600)]
+        proxy.wait_metric(PARKED, 600)
         for call in calls:
             client.cancel(call)
         self.lab.wait(lambda: proxy.metric(PARKED) == 0, "all left the lot")

@@ -294,7 +294,11 @@ class LostTest(ProxyTest):
 
     def test_streaming_call_of_an_unknown_service(self):
         cluster, _, client = self.pair()
-        cluster.on(STREAM, kill(when_ended=False))
+
+        async def after_a_message(call):
+            await call.until(lambda: call.messages)
+            call.peer.drop(hard=True)
+        cluster.on(STREAM, after_a_message)
         call = client.open(STREAM)
         client.send_message(call, b"one")
         self.assert_unknown(client.finish(call))

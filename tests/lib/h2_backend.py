@@ -21,6 +21,7 @@ class Backend:
         self.lab, self.name, self.settings = lab, name, settings
         self.handlers, self.fallback = {}, echo
         self.peers, self.calls = [], []
+        self.by_path = {}
         self.mute = False          # accepts connections and never says a word on them
         self.violations_expected = False
         self._server = self._sock = None
@@ -59,10 +60,10 @@ class Backend:
         return self
 
     def count(self, path):
-        return sum(1 for call in list(self.calls) if call.path == path)
+        return len(self.by_path.get(path, ()))
 
     def calls_of(self, path):
-        return [call for call in list(self.calls) if call.path == path]
+        return list(self.by_path.get(path, ()))
 
     def wait_calls(self, path, count=1):
         """The calls of a path, once there are so many."""
@@ -106,6 +107,7 @@ class Backend:
 
     def on_stream(self, stream):
         self.calls.append(stream)
+        self.by_path.setdefault(stream.path, []).append(stream)
         self.lab.spawn(self._serve(stream))
 
     async def _serve(self, stream):

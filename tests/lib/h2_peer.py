@@ -16,7 +16,7 @@ import h2.events as ev
 from hyperframe.frame import GoAwayFrame, RstStreamFrame
 
 from h2_lab import Gone
-from h2_stream import Stream
+from h2_stream import Stream, plain
 
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = 0, 1, 2, 3
 REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 7, 8, 11
@@ -54,7 +54,9 @@ class H2Peer(asyncio.Protocol):
         h2.local_settings.update(local)
         for code in local:
             h2.local_settings.acknowledge()
-        h2.max_outbound_frame_size = 16384
+        h2.max_inbound_frame_size = h2.local_settings.max_frame_size
+        h2.decoder.max_header_list_size = h2.local_settings.max_header_list_size
+        h2.decoder.max_allowed_table_size = h2.local_settings.header_table_size
         # h2 takes a GOAWAY for the end of the connection; streams below its last id go on, though.
         h2._frame_dispatch_table[GoAwayFrame] = self._on_goaway_frame
         return h2
@@ -136,7 +138,7 @@ class H2Peer(asyncio.Protocol):
         elif isinstance(event, ev.InformationalResponseReceived):
             stream.informational.append(list(event.headers))
         elif isinstance(event, ev.TrailersReceived):
-            stream.trailers = list(event.headers)
+            stream.trailers = plain(event.headers)
         elif isinstance(event, ev.DataReceived):
             stream.on_data(event.data, event.flow_controlled_length)
         elif isinstance(event, ev.StreamEnded):

@@ -44,6 +44,7 @@ class Stream:
         self.peer, self.id = peer, stream_id
         self.raw_headers = None    # as h2 gave them: says which were never indexed
         self.headers = None        # [(name, value)]: of the request at a backend, of the answer at a client
+        self.path = None           # of the request
         self.informational = []
         self.trailers = None
         self.body = bytearray()
@@ -57,13 +58,15 @@ class Stream:
         self.refused = False       # above the last id of a GOAWAY
         self.lost = False          # the connection ended first
         self.sent_end = False
+        self.sent_bytes = 0
 
     # What was received.
 
     def on_headers(self, headers, ended=False):
         self.raw_headers, self.headers = list(headers), plain(headers)
+        self.path = self.path or self.header(":path")
         if ended:
-            self.trailers_only, self.trailers = True, list(headers)
+            self.trailers_only, self.trailers = True, self.headers
 
     def on_data(self, data, credit):
         self.received += len(data)
@@ -91,17 +94,13 @@ class Stream:
         return self.ended or self.reset is not None or self.refused or self.lost
 
     def all(self, name, where="headers"):
-        return [v for k, v in plain(getattr(self, where)) if k == name]
+        return [v for k, v in getattr(self, where) or () if k == name]
 
     def header(self, name):
         return next(iter(self.all(name)), None)
 
     def trailer(self, name):
         return next(iter(self.all(name, "trailers")), None)
-
-    @property
-    def path(self):
-        return self.header(":path")
 
     @property
     def http_status(self):
@@ -121,7 +120,7 @@ class Stream:
         end = "ended" if self.ended else "lost" if self.lost else "refused" if self.refused else \
             f"reset {self.reset}" if self.reset is not None else "open"
         return (f"stream {self.id} {end}; headers {self.headers}; {self.received} bytes; "
-                f"trailers {plain(self.trailers)}")
+                f"trailers {self.trailers}")
 
     # What a script does; only in the loop's thread.
 
@@ -135,6 +134,7 @@ class Stream:
 
     def send_headers(self, headers, end=False):
         self._check()
+        self.path = self.path or dict(plain(headers)).get(":path")
         try:
             self.peer.h2.send_headers(self.id, wire(headers), end_stream=end)
         except (ProtocolError, KeyError) as error:
@@ -155,6 +155,7 @@ class Stream:
                 piece, view = view[:max(room, 0)], view[max(room, 0):]
                 last = end and not len(view)
                 h2.send_data(self.id, piece.tobytes(), end_stream=last)
+                self.sent_bytes += len(piece)
             except (StreamClosedError, ProtocolError, KeyError) as error:
                 raise Gone(str(error)) from error
             self.peer.flush()

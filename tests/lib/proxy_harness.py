@@ -32,6 +32,7 @@ def run_proxy(*args, timeout=DEADLINE_S):
 class Proxy:
     def __init__(self, lab, seeds, *args, listen="127.0.0.1:0", http="127.0.0.1:0"):
         self.lab, self.lines = lab, []
+        self.asked_to_end = False
         command = [BIN, "--listen", listen, "--http", http, "--members", seeds, *args]
         # A small quarantine: with it, memory of a sanitized proxy says something.
         environment = {"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ}
@@ -119,10 +120,14 @@ class Proxy:
             return int(re.search(r"VmHWM:\s+(\d+) kB", status.read()).group(1)) * 1024
 
     def term(self):
+        self.asked_to_end = True
         self.process.send_signal(signal.SIGTERM)
 
     def wait_exit(self, timeout=DEADLINE_S):
-        self.lab.wait(lambda: not self.alive, "the proxy exits", timeout)
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the proxy did not exit within {timeout:g} s:\n{self.log}") from None
         self._reader.join(5)
         return self.process.returncode
 
@@ -130,7 +135,8 @@ class Proxy:
         """Ends it; returns complaints: about how it ended and what it printed."""
         complaints = []
         if self.alive:
-            self.term()
+            if not self.asked_to_end:
+                self.term()
             try:
                 self.wait_exit()
             except AssertionError:
@@ -150,6 +156,8 @@ class ProxyTest(unittest.TestCase):
     """Makes and ends the lab, members, proxies and clients of a test; a member that saw the protocol
     violated, a script that failed or a proxy that ended badly fails the test."""
 
+    leaving = []  # proxies of ended tests, asked to end: (test, proxy)
+
     def setUp(self):
         self.lab = Lab()
         self.addCleanup(self.lab.close)
@@ -163,13 +171,25 @@ class ProxyTest(unittest.TestCase):
             client.close()
         complaints = []
         for proxy in self.proxies:
-            complaints += [f"proxy {text}; log:\n{proxy.log}" for text in proxy.close()]
+            if proxy.alive and not proxy.asked_to_end:
+                proxy.term()
+            self.leaving.append((self.id(), proxy))
         for cluster in self.clusters:
             cluster.close()
             complaints += [f"protocol violated: {text}" for text in cluster.violations]
         complaints += [f"script failed: {error!r}" for error in self.lab.failures]
         if complaints:
             self.fail("\n".join(complaints))
+
+    @classmethod
+    def tearDownClass(cls):
+        """Every proxy must have ended well. They are waited for together: each drains for a moment."""
+        complaints = []
+        while cls.leaving:
+            test, proxy = cls.leaving.pop()
+            complaints += [f"{test}: proxy {text}; log:\n{proxy.log}" for text in proxy.close()]
+        if complaints:
+            raise AssertionError("\n".join(complaints))
 
     def cluster(self, count=1, leader=0, **options):
         """Fake members, with a leader unless leader=None."""
