@@ -1,8 +1,7 @@
 #include "client/core/retry.h"
 
-/* Is it about who leads and who can be reached, so that another try may find better? All else is an
- * answer to the request itself, or a limit that trying again would only strain. */
-static bool may_pass(enum err_code code)
+/* All else is an answer to the request itself, or a limit that trying again would only strain. */
+bool retry_may_pass(enum err_code code)
 {
     switch ((int)code) {
     case ERR_NOT_LEADER:
@@ -21,7 +20,7 @@ static bool may_pass(enum err_code code)
 
 enum retry_verdict retry_decide(const struct retry_call *call, const struct retry_outcome *last)
 {
-    if (!may_pass(last->code))
+    if (!retry_may_pass(last->code))
         return RETRY_FINAL;
     if (call->attempts_max && last->attempts >= call->attempts_max)
         return RETRY_FINAL;

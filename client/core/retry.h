@@ -22,4 +22,7 @@ enum retry_verdict {
     RETRY_AGAIN, /* send it again, with the same request id, to whoever leads now */
 };
 
+/* Is the error about who leads and who can be reached, rather than about the request? Then another
+ * address, or the same one later, may do better. */
+bool retry_may_pass(enum err_code code);
 enum retry_verdict retry_decide(const struct retry_call *call, const struct retry_outcome *last);

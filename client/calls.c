@@ -1,0 +1,132 @@
+#include "client/calls.h"
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "client/core/retry.h"
+#include <poll.h>
+
+typedef struct err decode_kv(struct bytes message, struct arena *memory, struct kv_answer *out);
+
+/* Sends body, which is used up. */
+static struct err call_kv(struct client *c, const char *path, bool reads, struct buf *body,
+                          int64_t deadline_ms, decode_kv *decode, struct arena *memory,
+                          struct kv_answer *out)
+{
+    struct rpc_answer a = {0};
+    struct client_request req = {
+        .path = path, .body = buf_view(body), .idempotent = reads, .keeps_ids = !reads};
+    struct err e = client_call(c, &req, deadline_ms, &a);
+    if (!err_is(&e))
+        e = decode(buf_view(&a.message), memory, out);
+    if (!err_is(&e))
+        client_saw_revision(c, out->revision);
+    rpc_answer_close(&a);
+    buf_close(body);
+    return e;
+}
+
+struct err client_kv_get(struct client *c, struct bytes key, int64_t deadline_ms,
+                         struct arena *memory, struct kv_answer *out)
+{
+    struct buf body = {0};
+    kv_encode_get(key, &body);
+    return call_kv(c, KV_PATH_GET, true, &body, deadline_ms, kv_decode_get, memory, out);
+}
+
+struct err client_kv_range(struct client *c, const struct kv_range *range, int64_t deadline_ms,
+                           struct arena *memory, struct kv_answer *out)
+{
+    struct buf body = {0};
+    kv_encode_range(range, &body);
+    return call_kv(c, KV_PATH_RANGE, true, &body, deadline_ms, kv_decode_range, memory, out);
+}
+
+struct err client_kv_put(struct client *c, struct bytes key, struct bytes value,
+                         int64_t deadline_ms, struct arena *memory, struct kv_answer *out)
+{
+    struct buf body = {0};
+    kv_encode_put(key, value, &body);
+    return call_kv(c, KV_PATH_PUT, false, &body, deadline_ms, kv_decode_put, memory, out);
+}
+
+struct err client_kv_delete(struct client *c, struct bytes key, bool prefix, bool must_exist,
+                            int64_t deadline_ms, struct arena *memory, struct kv_answer *out)
+{
+    struct buf body = {0};
+    kv_encode_delete(key, prefix, must_exist, &body);
+    return call_kv(c, KV_PATH_DELETE, false, &body, deadline_ms, kv_decode_delete, memory, out);
+}
+
+struct err client_kv_txn(struct client *c, const struct kv_txn *txn, int64_t deadline_ms,
+                         struct arena *memory, struct kv_answer *out)
+{
+    struct buf body = {0};
+    kv_encode_txn(txn, &body);
+    return call_kv(c, KV_PATH_TXN, false, &body, deadline_ms, kv_decode_txn, memory, out);
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* One round over all addresses. false: none answered, *e says why the last did not. */
+static bool ask_all(struct client *c, int64_t deadline_ms, struct member_leader *out, struct err *e)
+{
+    bool answered = false;
+    *out = (struct member_leader){0};
+    for (size_t i = 0; i < client_seed_count(c) && !out->known; i++) {
+        int64_t until =
+            client_seed_count(c) > 1 ? sooner(deadline_ms, clock_boot_ms() + 1000) : deadline_ms;
+        struct member_leader said;
+        *e = client_ask(c, client_seed(c, i), until, &said);
+        if (err_is(e))
+            continue;
+        answered = true;
+        *out = said;
+    }
+    return answered;
+}
+
+struct err client_leader(struct client *c, int64_t deadline_ms, struct member_leader *out)
+{
+    struct err e = OK_ERR;
+    struct rng rng;
+    struct backoff backoff = {.min_ms = 20, .max_ms = 1000};
+    rng_seed_os(&rng);
+    while (!ask_all(c, deadline_ms, out, &e)) {
+        int64_t wait_ms = backoff_next_ms(&backoff, &rng);
+        bool passes = retry_may_pass(e.code) || e.code == ERR_TIMEOUT;
+        if (!passes || clock_boot_ms() + wait_ms >= deadline_ms)
+            return e;
+        poll(NULL, 0, (int)wait_ms);
+    }
+    return OK_ERR;
+}
+
+struct err client_members(struct client *c, int64_t deadline_ms, struct arena *memory,
+                          struct member_list *out)
+{
+    struct rpc_answer a = {0};
+    struct client_request req = {.path = MEMBER_LIST, .idempotent = true, .any_member = true};
+    struct err e = client_call(c, &req, deadline_ms, &a);
+    if (!err_is(&e))
+        e = member_decode_list(buf_view(&a.message), memory, out);
+    rpc_answer_close(&a);
+    return e;
+}
+
+struct err client_history(struct client *c, uint32_t limit, int64_t deadline_ms,
+                          struct arena *memory, struct member_history *out)
+{
+    struct buf body = {0};
+    struct rpc_answer a = {0};
+    member_encode_history(limit, &body);
+    struct client_request req = {
+        .path = MEMBER_HISTORY, .body = buf_view(&body), .idempotent = true, .any_member = true};
+    struct err e = client_call(c, &req, deadline_ms, &a);
+    if (!err_is(&e))
+        e = member_decode_history(buf_view(&a.message), memory, out);
+    rpc_answer_close(&a);
+    buf_close(&body);
+    return e;
+}

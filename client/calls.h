@@ -1,0 +1,26 @@
+/* The calls of the services, typed. Deadlines are on the scale of clock_boot_ms; what answers point
+ * to lives in the arena. Errors as of client_call, and PROTOCOL. */
+#pragma once
+#include "client/client.h"
+#include "client/convert_kv.h"
+#include "client/convert_member.h"
+
+struct err client_kv_get(struct client *c, struct bytes key, int64_t deadline_ms,
+                         struct arena *memory, struct kv_answer *out);
+struct err client_kv_range(struct client *c, const struct kv_range *range, int64_t deadline_ms,
+                           struct arena *memory, struct kv_answer *out);
+struct err client_kv_put(struct client *c, struct bytes key, struct bytes value,
+                         int64_t deadline_ms, struct arena *memory, struct kv_answer *out);
+/* must_exist: KEY_NOT_FOUND when nothing was there. */
+struct err client_kv_delete(struct client *c, struct bytes key, bool prefix, bool must_exist,
+                            int64_t deadline_ms, struct arena *memory, struct kv_answer *out);
+struct err client_kv_txn(struct client *c, const struct kv_txn *txn, int64_t deadline_ms,
+                         struct arena *memory, struct kv_answer *out);
+
+/* What the first of the addresses says that knows a leader, else what another says. */
+struct err client_leader(struct client *c, int64_t deadline_ms, struct member_leader *out);
+/* Of the leader when one is known, else of any member. */
+struct err client_members(struct client *c, int64_t deadline_ms, struct arena *memory,
+                          struct member_list *out);
+struct err client_history(struct client *c, uint32_t limit, int64_t deadline_ms,
+                          struct arena *memory, struct member_history *out);

@@ -1,0 +1,146 @@
+#include "client/cli/output.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Well-formed UTF-8, as RFC 3629 has it. */
+static bool is_utf8(struct bytes b)
+{
+    for (size_t i = 0; i < b.len;) {
+        uint8_t c = b.data[i];
+        size_t more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : 3;
+        if ((c >= 0x80 && c < 0xc2) || c > 0xf4 || i + more >= b.len)
+            return false;
+        uint8_t second = more ? b.data[i + 1] : 0x80;
+        if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) ||
+            (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f))
+            return false;
+        for (size_t n = 1; n <= more; n++)
+            if ((b.data[i + n] & 0xc0) != 0x80)
+                return false;
+        i += more + 1;
+    }
+    return true;
+}
+
+static void base64(struct bytes b, struct buf *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < b.len; i += 3) {
+        size_t have = b.len - i < 3 ? b.len - i : 3;
+        uint32_t group = (uint32_t)b.data[i] << 16;
+        if (have > 1)
+            group |= (uint32_t)b.data[i + 1] << 8;
+        if (have > 2)
+            group |= b.data[i + 2];
+        for (size_t n = 0; n < 4; n++)
+            buf_byte(out, (uint8_t)(n <= have ? digits[group >> (18 - 6 * n) & 63] : '='));
+    }
+}
+
+void output_add_bytes(struct json_object *to, const char *name, struct bytes value)
+{
+    if (is_utf8(value)) {
+        const char *text = value.data ? (const char *)value.data : "";
+        json_object_object_add(to, name, json_object_new_string_len(text, (int)value.len));
+        return;
+    }
+    struct buf coded = {0}, key = {0};
+    base64(value, &coded);
+    buf_printf(&key, "%s_base64", name);
+    output_add_text(to, (const char *)key.data, (const char *)coded.data);
+    buf_close(&coded);
+    buf_close(&key);
+}
+
+void output_add_text(struct json_object *to, const char *name, const char *value)
+{
+    json_object_object_add(to, name, json_object_new_string(value));
+}
+
+void output_add_number(struct json_object *to, const char *name, int64_t value)
+{
+    json_object_object_add(to, name, json_object_new_int64(value));
+}
+
+void output_json(struct json_object *value)
+{
+    puts(json_object_to_json_string_ext(value,
+                                        JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(value);
+}
+
+static void put_time(struct buf *out, int64_t unix_ms)
+{
+    char text[32];
+    struct tm tm;
+    time_t seconds = (time_t)(unix_ms / 1000);
+    gmtime_r(&seconds, &tm);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%SZ", &tm);
+    buf_str(out, unix_ms ? text : "-");
+}
+
+/* A cell as text; what is missing or empty shows as "-". */
+static void put_cell(struct buf *out, struct json_object *row, const struct column *c)
+{
+    struct json_object *value = NULL;
+    buf_clear(out);
+    json_object_object_get_ex(row, c->key, &value);
+    const char *text = value ? json_object_get_string(value) : "";
+    if (c->kind == COLUMN_TIME && value)
+        put_time(out, json_object_get_int64(value));
+    else
+        buf_str(out, *text ? text : "-");
+}
+
+#define COLUMNS_MAX 16
+
+static void print_table(struct json_object *list, const struct column *columns, size_t count)
+{
+    size_t rows = json_object_array_length(list), width[COLUMNS_MAX];
+    struct buf cell = {0};
+    for (size_t c = 0; c < count; c++) {
+        width[c] = strlen(columns[c].title);
+        for (size_t r = 0; r < rows; r++) {
+            put_cell(&cell, json_object_array_get_idx(list, r), &columns[c]);
+            width[c] = cell.len > width[c] ? cell.len : width[c];
+        }
+    }
+    for (size_t c = 0; c < count; c++)
+        printf("%-*s%s", c + 1 < count ? (int)width[c] : 0, columns[c].title,
+               c + 1 < count ? "  " : "\n");
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < count; c++) {
+            put_cell(&cell, json_object_array_get_idx(list, r), &columns[c]);
+            printf("%-*s%s", c + 1 < count ? (int)width[c] : 0, (const char *)cell.data,
+                   c + 1 < count ? "  " : "\n");
+        }
+    buf_close(&cell);
+}
+
+void output_list(const struct cli *cli, struct json_object *list, const struct column *columns,
+                 size_t count)
+{
+    if (cli_json(cli)) {
+        output_json(list);
+        return;
+    }
+    print_table(list, columns, count < COLUMNS_MAX ? count : COLUMNS_MAX);
+    json_object_put(list);
+}
+
+void output_object(const struct cli *cli, struct json_object *object, const struct column *columns,
+                   size_t count)
+{
+    if (cli_json(cli)) {
+        output_json(object);
+        return;
+    }
+    struct buf cell = {0};
+    for (size_t c = 0; c < count; c++) {
+        put_cell(&cell, object, &columns[c]);
+        printf("%-16s%s\n", columns[c].title, (const char *)cell.data);
+    }
+    buf_close(&cell);
+    json_object_put(object);
+}

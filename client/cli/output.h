@@ -1,0 +1,25 @@
+/* One value, shown as JSON or as a table for people. */
+#pragma once
+#include "client/cli/cli.h"
+#include <json-c/json.h>
+
+enum column_kind { COLUMN_PLAIN, COLUMN_TIME /* milliseconds since 1970 */ };
+
+struct column {
+    const char *title, *key;
+    enum column_kind kind;
+};
+
+/* Bytes that are no UTF-8 go under NAME_base64 instead of NAME. */
+void output_add_bytes(struct json_object *to, const char *name, struct bytes value);
+void output_add_text(struct json_object *to, const char *name, const char *value);
+void output_add_number(struct json_object *to, const char *name, int64_t value);
+
+/* One line of JSON on stdout; consumes the value. */
+void output_json(struct json_object *value);
+/* An array of objects as JSON, or with these columns as a table; consumes it. */
+void output_list(const struct cli *cli, struct json_object *list, const struct column *columns,
+                 size_t count);
+/* An object as JSON, or a line for each of these fields; consumes it. */
+void output_object(const struct cli *cli, struct json_object *object, const struct column *columns,
+                   size_t count);

@@ -1,0 +1,91 @@
+#include "client/convert_member.h"
+#include <baton/v1/member.pb-c.h>
+#include <stdio.h>
+
+static struct err garbled(const char *what)
+{
+    return err_make(ERR_PROTOCOL, "the answer is no %s; are both programs of one version?", what);
+}
+
+static const char *keep(struct arena *memory, const char *text)
+{
+    return (const char *)arena_copy(memory, bytes_str(text)).data;
+}
+
+struct err member_decode_leader(struct bytes message, struct member_leader *out)
+{
+    Baton__V1__LeaderState *m = baton__v1__leader_state__unpack(NULL, message.len, message.data);
+    if (!m)
+        return garbled("LeaderState");
+    *out = (struct member_leader){
+        .known = m->known, .epoch = m->epoch, .age_ms = m->age_ms, .revision = m->revision};
+    snprintf(out->id, sizeof out->id, "%s", m->id);
+    snprintf(out->addr, sizeof out->addr, "%s", m->addr);
+    snprintf(out->member_id, sizeof out->member_id, "%s", m->member_id);
+    snprintf(out->cluster, sizeof out->cluster, "%s", m->cluster_id);
+    baton__v1__leader_state__free_unpacked(m, NULL);
+    return OK_ERR;
+}
+
+static const char *role_word(Baton__V1__Role role)
+{
+    static const char *const words[] = {"unknown",    "follower", "candidate",
+                                        "activating", "leader",   "stepping-down"};
+    return (unsigned)role < sizeof words / sizeof *words ? words[role] : "unknown";
+}
+
+struct err member_decode_list(struct bytes message, struct arena *memory, struct member_list *out)
+{
+    Baton__V1__ListMembersResponse *m =
+        baton__v1__list_members_response__unpack(NULL, message.len, message.data);
+    if (!m)
+        return garbled("ListMembersResponse");
+    *out = (struct member_list){.cluster = keep(memory, m->cluster_id), .count = m->n_members};
+    out->members = arena_array(memory, m->n_members, sizeof *out->members);
+    for (size_t i = 0; i < m->n_members; i++) {
+        const Baton__V1__Member *from = m->members[i];
+        out->members[i] = (struct member_info){.id = keep(memory, from->id),
+                                               .addr = keep(memory, from->addr),
+                                               .http_addr = keep(memory, from->http_addr),
+                                               .role = role_word(from->role),
+                                               .version = keep(memory, from->version),
+                                               .epoch = from->epoch,
+                                               .applied_revision = from->applied_revision,
+                                               .lag = from->lag,
+                                               .started_unix_ms = from->started_unix_ms};
+    }
+    baton__v1__list_members_response__free_unpacked(m, NULL);
+    return OK_ERR;
+}
+
+struct err member_decode_history(struct bytes message, struct arena *memory,
+                                 struct member_history *out)
+{
+    Baton__V1__GetHistoryResponse *m =
+        baton__v1__get_history_response__unpack(NULL, message.len, message.data);
+    if (!m)
+        return garbled("GetHistoryResponse");
+    *out =
+        (struct member_history){.cluster = keep(memory, m->cluster_id), .count = m->n_leaderships};
+    out->leaderships = arena_array(memory, m->n_leaderships, sizeof *out->leaderships);
+    for (size_t i = 0; i < m->n_leaderships; i++) {
+        const Baton__V1__Leadership *from = m->leaderships[i];
+        out->leaderships[i] = (struct member_leadership){.epoch = from->epoch,
+                                                         .id = keep(memory, from->leader_id),
+                                                         .addr = keep(memory, from->addr),
+                                                         .reason = keep(memory, from->reason),
+                                                         .started_unix_ms = from->started_unix_ms,
+                                                         .ended_unix_ms = from->ended_unix_ms};
+    }
+    baton__v1__get_history_response__free_unpacked(m, NULL);
+    return OK_ERR;
+}
+
+void member_encode_history(uint32_t limit, struct buf *out)
+{
+    Baton__V1__GetHistoryRequest m = BATON__V1__GET_HISTORY_REQUEST__INIT;
+    m.limit = limit;
+    buf_clear(out);
+    buf_reserve(out, baton__v1__get_history_request__get_packed_size(&m));
+    out->len = baton__v1__get_history_request__pack(&m, out->data);
+}

@@ -1,0 +1,47 @@
+/* Messages of the member service <-> plain values. */
+#pragma once
+#include "common/base/arena.h"
+#include "common/base/err.h"
+
+#define MEMBER_GET_LEADER "/baton.v1.ClusterMemberService/GetLeaderAddr"
+#define MEMBER_LIST "/baton.v1.ClusterMemberService/ListMembers"
+#define MEMBER_HISTORY "/baton.v1.ClusterMemberService/GetHistory"
+
+/* Texts are cut at these sizes; none that a member sends is longer. */
+struct member_leader {
+    bool known;
+    char id[64], addr[264], member_id[64], cluster[64];
+    uint64_t epoch, age_ms;
+    int64_t revision;
+};
+
+struct member_info {
+    const char *id, *addr, *http_addr, *role, *version;
+    uint64_t epoch;
+    int64_t applied_revision, lag, started_unix_ms;
+};
+
+struct member_list {
+    const char *cluster;
+    struct member_info *members;
+    size_t count;
+};
+
+struct member_leadership {
+    uint64_t epoch;
+    const char *id, *addr, *reason;
+    int64_t started_unix_ms, ended_unix_ms; /* ended 0: not yet */
+};
+
+struct member_history {
+    const char *cluster;
+    struct member_leadership *leaderships; /* newest first */
+    size_t count;
+};
+
+/* PROTOCOL when the bytes are no such message. What they point to lives in the arena. */
+struct err member_decode_leader(struct bytes message, struct member_leader *out);
+struct err member_decode_list(struct bytes message, struct arena *memory, struct member_list *out);
+struct err member_decode_history(struct bytes message, struct arena *memory,
+                                 struct member_history *out);
+void member_encode_history(uint32_t limit, struct buf *out);
