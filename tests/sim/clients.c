@@ -180,15 +180,13 @@ static void drop_retry(void *arg)
     free(retry);
 }
 
-static void attempt(struct world *w, struct op *op);
-
 /* An attempt that brought nothing may have worked: the operation is sent again under its id. */
 static void run_retry(struct world *w, void *arg)
 {
     struct retry *retry = arg;
     if (!retry->op->done && retry->op->attempts == retry->attempt) {
         retry->op->maybe_done = true;
-        attempt(w, retry->op);
+        clients_attempt(w, retry->op);
     }
     drop_retry(retry);
 }
@@ -201,7 +199,7 @@ static void retry_after(struct world *w, struct op *op, int64_t delay_us)
     world_post(w, delay_us, NOBODY, 0, run_retry, drop_retry, retry);
 }
 
-static void attempt(struct world *w, struct op *op)
+void clients_attempt(struct world *w, struct op *op)
 {
     op->attempts++;
     if (world_chance(w, w->clients->lose)) {
@@ -225,7 +223,7 @@ static void think(struct world *w, void *arg)
     if (c->stopped || c->current[client])
         return;
     enum op_kind kind = kinds[rng_below(&w->rng, sizeof kinds / sizeof *kinds)];
-    attempt(w, clients_begin(w, client, kind, NULL));
+    clients_attempt(w, clients_begin(w, client, kind, NULL));
 }
 
 static void think_after(struct world *w, int client)

@@ -58,7 +58,9 @@ bool clients_idle(const struct world *w);
 struct op *clients_begin(struct world *w, int client, enum op_kind kind, const char *key);
 void op_hold(struct op *op);
 void op_release(struct op *op);
-/* Sends one attempt of it to this member. */
+/* As a client does: to whoever seems to lead, and again until it is done. */
+void clients_attempt(struct world *w, struct op *op);
+/* Sends one attempt of it to this member, and no more. */
 void clients_send(struct world *w, struct op *op, int member);
 
 /* ---- from the members: each request is answered exactly once, and is gone then ---- */

@@ -22,9 +22,10 @@ static void drop_read(void *arg)
     free(read);
 }
 
-static void next_step(struct world *w, struct read *read, void (*run)(struct world *, void *))
+static void next_step(struct world *w, struct read *read, int64_t pause_us,
+                      void (*run)(struct world *, void *))
 {
-    int64_t us = 1 + (int64_t)rng_below(&w->rng, STEP_US);
+    int64_t us = 1 + pause_us + (int64_t)rng_below(&w->rng, STEP_US);
     if (world_chance(w, w->slow_readers))
         us += (int64_t)rng_below(&w->rng, LONG_STEP_US);
     world_post(w, us, read->m->index, THREAD_READER, run, drop_read, read);
@@ -51,7 +52,7 @@ static void take_snapshot(struct world *w, void *arg)
 {
     struct read *read = arg;
     read->revision = read->m->replica.applied;
-    next_step(w, read, answer);
+    next_step(w, read, w->reader_pause_us, answer);
 }
 
 void reader_shell_read(struct world *w, struct member *m, struct request *request)
@@ -64,5 +65,5 @@ void reader_shell_read(struct world *w, struct member *m, struct request *reques
         free(read);
         return;
     }
-    next_step(w, read, take_snapshot);
+    next_step(w, read, 0, take_snapshot);
 }

@@ -71,7 +71,8 @@ struct world {
     struct member *members; /* MEMBERS of them */
     struct clients *clients;
     struct checker *checker;
-    uint64_t slow_readers; /* millionths */
+    uint64_t slow_readers;   /* millionths */
+    int64_t reader_pause_us; /* between a reader's snapshot and its answer */
     uint64_t faults[FAULTS];
     uint64_t steps;
     bool traced;         /* tell what happens on stdout */
