@@ -172,13 +172,12 @@ static void send_to(struct call *c, struct uplink *l)
 {
     struct worker *w = c->worker;
     struct header headers[HEADERS_MAX + RELAY_HEADERS_ADDED];
-    struct relay_scratch scratch = {.forwarded = {0}};
+    struct relay_scratch scratch;
     size_t n = relay_request_headers(c, headers, &scratch);
     size_t size = 0;
     for (size_t i = 0; i < n; i++)
         size += headers[i].name.len + headers[i].value.len + 32;
     if (size > uplink_header_limit(l)) {
-        buf_close(&scratch.forwarded);
         stat_add(&w->stats.limit_headers, 1);
         fail(c,
              &(struct relay_verdict){.status = RELAY_RESOURCE_EXHAUSTED,
@@ -190,7 +189,6 @@ static void send_to(struct call *c, struct uplink *l)
     }
     header_list_clear(&c->up.headers);
     bool sent = uplink_send(l, &c->up, headers, n);
-    buf_close(&scratch.forwarded);
     if (!sent) {
         park(c, true);
         return;

@@ -82,7 +82,6 @@ void relay_shut(struct client *k);      /* the drain time is over: ends its call
 #define RELAY_HEADERS_ADDED 8
 struct relay_scratch { /* holds values made for one header block until it was submitted */
     char timeout[16], attempts[12];
-    struct buf forwarded;
 };
 bool relay_check_request(struct call *c, struct relay_verdict *refusal, int *http_status);
 size_t relay_request_headers(struct call *c, struct header *out, struct relay_scratch *s);

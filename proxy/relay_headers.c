@@ -103,17 +103,8 @@ static struct bytes timeout_value(struct call *c, const struct header *h, struct
     return bytes_of(s->timeout, n);
 }
 
-static struct bytes forwarded_value(struct call *c, const struct header *h, struct relay_scratch *s)
-{
-    buf_clear(&s->forwarded);
-    buf_bytes(&s->forwarded, h->value);
-    buf_str(&s->forwarded, ", ");
-    buf_str(&s->forwarded, c->client->peer);
-    return buf_view(&s->forwarded);
-}
-
 struct seen {
-    bool forwarded, id, authority;
+    bool id, authority;
     const struct header *host;
 };
 
@@ -147,11 +138,6 @@ static bool upstream_header(struct call *c, const struct header *h, struct heade
         seen->id = true;
         out->never_index = true;
         return true;
-    case HEADER_FORWARDED_FOR:
-        if (!seen->forwarded)
-            out->value = forwarded_value(c, h, s);
-        seen->forwarded = true;
-        return true;
     default:
         return true;
     }
@@ -183,8 +169,8 @@ size_t relay_request_headers(struct call *c, struct header *out, struct relay_sc
     }
     if (out[after_pseudo].name.data[0] == ':')
         n = add(out, n, "te", bytes_str("trailers"));
-    if (!seen.forwarded)
-        n = add(out, n, "x-forwarded-for", bytes_str(c->client->peer));
+    /* a further line of the same list, behind what the client said */
+    n = add(out, n, "x-forwarded-for", bytes_str(c->client->peer));
     n = add(out, n, "via", bytes_str(c->worker->shared->via));
     if (c->replays) {
         snprintf(s->attempts, sizeof s->attempts, "%u", c->replays);

@@ -66,18 +66,23 @@ void method_table_close(struct method_table *t)
 }
 
 /* A reader of protobuf's wire format, enough for descriptors: fields one after the other. */
+struct reader {
+    struct bytes in; /* what is left */
+    bool broken;     /* it made no sense */
+};
+
 struct field {
     uint32_t number;
     uint64_t value;     /* of a varint */
     struct bytes bytes; /* of a length-delimited field */
 };
 
-static bool read_varint(struct bytes *in, uint64_t *out)
+static bool read_varint(struct reader *r, uint64_t *out)
 {
     *out = 0;
-    for (unsigned shift = 0; shift < 64 && in->len; shift += 7) {
-        uint8_t c = *in->data++;
-        in->len--;
+    for (unsigned shift = 0; shift < 64 && r->in.len; shift += 7) {
+        uint8_t c = *r->in.data++;
+        r->in.len--;
         *out |= (uint64_t)(c & 0x7f) << shift;
         if (!(c & 0x80))
             return true;
@@ -85,37 +90,44 @@ static bool read_varint(struct bytes *in, uint64_t *out)
     return false;
 }
 
-static bool skip(struct bytes *in, size_t n)
+static bool skip(struct reader *r, uint64_t n)
 {
-    if (in->len < n)
+    if (r->in.len < n)
         return false;
-    in->data += n;
-    in->len -= n;
+    r->in.data += n;
+    r->in.len -= (size_t)n;
     return true;
 }
 
-/* False at the end and at bytes that make no sense; *in is empty only in the first case. */
-static bool next_field(struct bytes *in, struct field *f)
+static bool read_value(struct reader *r, unsigned wire_type, struct field *f)
 {
-    uint64_t key, len;
-    *f = (struct field){0};
-    if (in->len == 0 || !read_varint(in, &key))
-        return false;
-    f->number = (uint32_t)(key >> 3);
-    switch (key & 7) {
+    uint64_t len;
+    switch (wire_type) {
     case 0:
-        return read_varint(in, &f->value);
+        return read_varint(r, &f->value);
     case 1:
-        return skip(in, 8);
+        return skip(r, 8);
     case 2:
-        if (!read_varint(in, &len))
+        if (!read_varint(r, &len))
             return false;
-        f->bytes = bytes_of(in->data, (size_t)len);
-        return skip(in, (size_t)len);
+        f->bytes = bytes_of(r->in.data, (size_t)len);
+        return skip(r, len);
     case 5:
-        return skip(in, 4);
+        return skip(r, 4);
     }
     return false;
+}
+
+/* False at the end, and at bytes that make no sense. */
+static bool next_field(struct reader *r, struct field *f)
+{
+    uint64_t key;
+    *f = (struct field){0};
+    if (r->in.len == 0 || r->broken)
+        return false;
+    r->broken = !read_varint(r, &key) || !read_value(r, key & 7, f);
+    f->number = (uint32_t)(key >> 3);
+    return !r->broken;
 }
 
 /* Field numbers of descriptor.proto. */
@@ -145,8 +157,9 @@ static bool is_listed(const char *list, struct bytes name)
 
 static bool has_idempotency(struct bytes options)
 {
+    struct reader r = {.in = options};
     struct field f;
-    while (next_field(&options, &f))
+    while (next_field(&r, &f))
         if (f.number == OPTION_IDEMPOTENCY && f.value)
             return true;
     return false;
@@ -157,8 +170,9 @@ static bool load_method(struct method_table *t, struct bytes in, struct bytes se
 {
     struct bytes name = BYTES_NONE;
     bool idempotent = false, streaming = false;
+    struct reader r = {.in = in};
     struct field f;
-    while (next_field(&in, &f)) {
+    while (next_field(&r, &f)) {
         if (f.number == METHOD_NAME)
             name = f.bytes;
         else if (f.number == METHOD_OPTIONS)
@@ -176,16 +190,17 @@ static bool load_method(struct method_table *t, struct bytes in, struct bytes se
                      : keeps_ids && !streaming ? METHOD_MUTATION
                                                : METHOD_OTHER);
     buf_close(&path);
-    return in.len == 0;
+    return !r.broken;
 }
 
 static bool load_service(struct method_table *t, struct bytes in, struct bytes package,
                          const char *keeps_ids)
 {
     struct buf full = {0};
+    struct reader r = {.in = in};
     struct field f;
     bool fine = true;
-    for (struct bytes scan = in; next_field(&scan, &f);)
+    for (struct reader scan = r; next_field(&scan, &f);)
         if (f.number == SERVICE_NAME) {
             buf_clear(&full);
             buf_bytes(&full, package);
@@ -194,34 +209,36 @@ static bool load_service(struct method_table *t, struct bytes in, struct bytes p
             buf_bytes(&full, f.bytes);
         }
     bool keeps = is_listed(keeps_ids, package) || is_listed(keeps_ids, buf_view(&full));
-    while (fine && next_field(&in, &f))
+    while (fine && next_field(&r, &f))
         if (f.number == SERVICE_METHOD)
             fine = load_method(t, f.bytes, buf_view(&full), keeps);
     buf_close(&full);
-    return fine && in.len == 0;
+    return fine && !r.broken;
 }
 
 static bool load_file(struct method_table *t, struct bytes in, const char *keeps_ids)
 {
     struct bytes package = BYTES_NONE;
+    struct reader r = {.in = in};
     struct field f;
-    for (struct bytes scan = in; next_field(&scan, &f);)
+    for (struct reader scan = r; next_field(&scan, &f);)
         if (f.number == FILE_PACKAGE)
             package = f.bytes;
-    while (next_field(&in, &f))
+    while (next_field(&r, &f))
         if (f.number == FILE_SERVICE && !load_service(t, f.bytes, package, keeps_ids))
             return false;
-    return in.len == 0;
+    return !r.broken;
 }
 
 struct err method_table_load(struct method_table *t, struct bytes descriptor_set,
                              const char *keeps_ids)
 {
+    struct reader r = {.in = descriptor_set};
     struct field f;
-    while (next_field(&descriptor_set, &f))
+    while (next_field(&r, &f))
         if (f.number == SET_FILE && !load_file(t, f.bytes, keeps_ids))
             return err_make(ERR_USAGE, "a file in the descriptor set cannot be read");
-    if (descriptor_set.len)
+    if (r.broken)
         return err_make(ERR_USAGE, "not a descriptor set (protoc --descriptor_set_out)");
     return OK_ERR;
 }
