@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TARGETS_MAX 64
+#define TARGETS_MAX (LEADER_SEEDS_MAX + 64)
 #define LIST_EVERY_MS 10000
 /* A member repeats its state each second; one that never did is not called silent. */
 #define SILENCE_MS 3500
@@ -252,34 +252,30 @@ void follow_tick(struct follow *f, int64_t now_ms)
     ask_for_members(f, now_ms);
 }
 
-static struct err add_seeds(struct follow *f, const char *members)
+static void add_seeds(struct follow *f, const char *members)
 {
     char name[256];
     while (*members) {
         size_t n = strcspn(members, ",");
         snprintf(name, sizeof name, "%.*s", (int)n, members);
         struct target *t = n ? find_or_add(f, name) : NULL;
-        if (n && !t)
-            return err_make(ERR_USAGE, "--members: %s is no host:port, or one too many", name);
         if (t && !t->is_seed) {
             t->is_seed = true;
             t->seed = leader_view_add_seed(&f->view);
         }
         members += n + (members[n] == ',');
     }
-    return f->targets ? OK_ERR : err_make(ERR_USAGE, "--members: names nobody");
 }
 
-struct err follow_start(struct follow *f, struct worker *w)
+void follow_start(struct follow *f, struct worker *w)
 {
     f->worker = w;
     leader_view_init(&f->view, w->shared->options.cluster_id);
     uv_timer_init(&w->loop, &f->grace);
     f->grace.data = f;
-    struct err e = add_seeds(f, w->shared->options.members);
-    for (struct target *t = f->targets; t && !err_is(&e); t = t->next)
+    add_seeds(f, w->shared->options.members);
+    for (struct target *t = f->targets; t; t = t->next)
         target_dial(t);
-    return e;
 }
 
 void follow_stop(struct follow *f)

@@ -16,7 +16,8 @@ struct follow {
     bool ping_off;         /* a member answered pings with too_many_pings */
 };
 
-struct err follow_start(struct follow *f, struct worker *w);
+/* Dials the seeds, which options.c has checked. */
+void follow_start(struct follow *f, struct worker *w);
 void follow_tick(struct follow *f, int64_t now_ms);
 void follow_stop(struct follow *f); /* ends all connections; the loop has to run on */
 void follow_free(struct follow *f); /* after the loop's end */

@@ -1,6 +1,8 @@
 #include "proxy/options.h"
 #include "common/base/log.h"
+#include "proxy/core/leader_view.h"
 #include <stdio.h>
+#include <string.h>
 
 #define KIB 1024LL
 #define MIB (1024 * KIB)
@@ -17,6 +19,27 @@ int64_t proxy_options_first_window(const struct proxy_options *o)
     return window < FIRST_WINDOW_MAX ? window : FIRST_WINDOW_MAX;
 }
 
+static struct err check_members(const char *members)
+{
+    char name[256], host[256];
+    size_t count = 0;
+    int port;
+    while (*members) {
+        size_t n = strcspn(members, ",");
+        if (n >= sizeof name)
+            return err_make(ERR_USAGE, "--members: an address is too long");
+        snprintf(name, sizeof name, "%.*s", (int)n, members);
+        struct err e = n ? options_split_address(name, host, sizeof host, &port) : OK_ERR;
+        if (err_is(&e))
+            return err_wrap(e, "--members");
+        count += n > 0;
+        members += n + (members[n] == ',');
+    }
+    if (count == 0 || count > LEADER_SEEDS_MAX)
+        return err_make(ERR_USAGE, "--members: name 1 to %d addresses", LEADER_SEEDS_MAX);
+    return OK_ERR;
+}
+
 static struct err check(const struct proxy_options *o)
 {
     enum log_level level;
@@ -24,7 +47,7 @@ static struct err check(const struct proxy_options *o)
         return err_make(ERR_USAGE, "--log-level: one of debug, info, warn, error");
     if (o->park_bytes / o->park_calls < FIRST_WINDOW_MIN)
         return err_make(ERR_USAGE, "--park-bytes must be at least 4KiB for each of --park-calls");
-    return OK_ERR;
+    return check_members(o->members);
 }
 
 struct err proxy_options_parse(struct proxy_options *o, int *argc, char **argv,

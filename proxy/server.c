@@ -216,13 +216,11 @@ struct err server_start(struct proxy_shared *shared, struct server **out)
     s->worker_count = (size_t)shared->options.workers;
     s->workers = mem_array(s->worker_count, sizeof *s->workers);
     limit_clients(s);
-    struct err e = OK_ERR;
-    for (size_t i = 0; i < s->worker_count && !err_is(&e); i++)
-        e = worker_start(shared, (int)i, on_worker_end, s, &s->workers[i]);
-    if (!err_is(&e))
-        e = listen_at(s, shared->options.listen);
+    struct err e = listen_at(s, shared->options.listen);
     if (err_is(&e))
         return e;
+    for (size_t i = 0; i < s->worker_count; i++)
+        s->workers[i] = worker_start(shared, (int)i, on_worker_end, s);
     failed = uv_poll_init(&s->loop, &s->listener, s->fd);
     POST(!failed);
     s->listener.data = s;

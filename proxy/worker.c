@@ -234,8 +234,8 @@ static void init(struct worker *w)
     w->replay_budget.limit = (size_t)w->shared->options.replay_bytes;
 }
 
-struct err worker_start(struct proxy_shared *shared, int index, void (*on_end)(void *), void *arg,
-                        struct worker **out)
+struct worker *worker_start(struct proxy_shared *shared, int index, void (*on_end)(void *),
+                            void *arg)
 {
     struct worker *w = mem_alloc(sizeof *w);
     w->shared = shared;
@@ -243,16 +243,11 @@ struct err worker_start(struct proxy_shared *shared, int index, void (*on_end)(v
     w->on_end = on_end;
     w->on_end_arg = arg;
     init(w);
-    struct err e = follow_start(&w->follow, w);
-    if (err_is(&e)) {
-        free(w); /* the program ends with this error */
-        return e;
-    }
+    follow_start(&w->follow, w);
     char name[16];
     snprintf(name, sizeof name, "worker-%d", index);
     w->thread = thread_start(name, run, w);
-    *out = w;
-    return OK_ERR;
+    return w;
 }
 
 void worker_join(struct worker *w)

@@ -82,8 +82,8 @@ static inline int64_t worker_now_ms(const struct worker *w)
 }
 
 /* on_end is called on the worker's thread when its loop has ended. */
-struct err worker_start(struct proxy_shared *shared, int index, void (*on_end)(void *), void *arg,
-                        struct worker **out);
+struct worker *worker_start(struct proxy_shared *shared, int index, void (*on_end)(void *),
+                            void *arg);
 /* Any thread. */
 void worker_post(struct worker *w, enum mail_kind kind, int fd, const char *peer);
 void worker_join(struct worker *w);        /* waits for its end and frees it */
