@@ -159,10 +159,12 @@ void operator_deletes_key(struct world *w, int member)
 
 bool hole_play(const struct hole *hole, bool traced, char violation[400])
 {
-    struct world_options options = {.seed = 7, .traced = traced, .rate = {1.0, 1.0, 1.0}};
+    struct world_options options = {.seed = 7, .traced = traced};
     struct script script = {.count = 0};
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < MEMBERS; i++) {
         options.ttl_ms[i] = hole->ttl_ms[i] ? hole->ttl_ms[i] : 2000;
+        options.rate[i] = hole->rate[i] > 0 ? hole->rate[i] : 1.0;
+    }
     struct world *w = world_new(&options);
     w->clients->stopped = true; /* only what the schedule asks for */
     w->net->hook = scripted;

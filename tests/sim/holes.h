@@ -9,7 +9,11 @@ struct hole {
     void (*run)(struct world *w);
     int bug; /* of meta/core/bug.h: with it the schedule must fail; -1: none */
     int64_t ttl_ms[MEMBERS];
+    double rate[MEMBERS]; /* of the members' clocks; 0: exact */
 };
+
+/* Not a hole but an assumption: clocks that drift more than the margin allows. It must fail. */
+extern const struct hole hole_beyond_the_margin;
 
 /* Plays it; false, with the reason in `violation`. */
 bool hole_play(const struct hole *hole, bool traced, char violation[400]);

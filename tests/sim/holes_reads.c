@@ -140,6 +140,12 @@ static void lost_lease_ends_the_leadership_at_once(struct world *w)
     expect_another_leader(w, 0, 1000);
 }
 
+const struct hole hole_beyond_the_margin = {"drift_beyond_the_margin",
+                                            first_in_line_waits_for_the_old_leaders_reads,
+                                            -1,
+                                            {0},
+                                            {0.94, 1.06, 1.06}};
+
 const struct hole holes_of_reads[] = {
     {"first_in_line_waits_for_the_old_leaders_reads",
      first_in_line_waits_for_the_old_leaders_reads,
@@ -149,6 +155,11 @@ const struct hole holes_of_reads[] = {
      first_in_line_waits_for_the_old_leaders_reads,
      BUG_OWN_TTL,
      {3000, 1000, 1000}},
+    {"drift_within_the_margin_is_waited_out",
+     first_in_line_waits_for_the_old_leaders_reads,
+     -1,
+     {0},
+     {0.95, 1.05, 1.05}},
     {"deadline_counts_from_the_first_attempt",
      deadline_counts_from_the_first_attempt,
      BUG_LAST_ATTEMPT,

@@ -165,6 +165,26 @@ static void post_error(struct world *w, struct net_call *call, enum err_code cod
     post_reply(w, call, &answer, delay_us);
 }
 
+static void time_out(struct world *w, void *arg)
+{
+    struct net_call *call = arg;
+    if (!call->answered)
+        post_error(w, call, ERR_LOST, 0);
+    call_release(call);
+}
+
+static void post_timeout(struct world *w, struct net_call *call, int64_t delay_us)
+{
+    struct task t = {.at_us = w->now_us + delay_us,
+                     .member = call->member,
+                     .thread = call->thread,
+                     .life = call->life,
+                     .run = time_out,
+                     .drop = drop_call,
+                     .arg = call_hold(call)};
+    event_heap_push(&w->heap, t);
+}
+
 static void answer_become(struct net_answer *answer, enum err_code code)
 {
     fake_result_close(&answer->result);
@@ -415,7 +435,7 @@ void net_send(struct world *w, const struct net_call *what)
     world_trace(w, call->member, "%s #%llu sent to endpoint %d", call->what,
                 (unsigned long long)call->id, call->endpoint);
     double rate = call->member == NOBODY ? 1.0 : w->members[call->member].rate;
-    post_error(w, call, ERR_LOST, (int64_t)((double)call->timeout_ms * 1000.0 / rate));
+    post_timeout(w, call, (int64_t)((double)call->timeout_ms * 1000.0 / rate));
     send_request(w, call);
     call_release(call);
 }

@@ -5,7 +5,7 @@
 #include "tests/sim/member.h"
 #include <stdio.h>
 
-enum { CHAOS_US = 30 * 1000 * 1000, PEACE_MS = 60 * 1000 };
+enum { CHAOS_US = 20 * 1000 * 1000, PEACE_MS = 60 * 1000 };
 
 static bool all_is_well(struct world *w, void *arg)
 {
