@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 enum { WATCH_STATE = 1, WATCH_LIVE = 2 };
-enum { CALL_TIMEOUT_MS = 2000, PAGE_BYTES = 1 << 20, PAGE_KEYS_MAX = 4096, OPEN_TIMEOUT_MS = 3000 };
+enum { CALL_TIMEOUT_MS = 2000, PAGE_BYTES = 1 << 20, PAGE_KEYS_MAX = 4096, STEADY_MS = 1000 };
 
 struct follow {
     struct follow_config cfg;
@@ -26,6 +26,8 @@ struct follow {
     pthread_t thread;
     struct queue *wakes; /* something happened: look again; the items mean nothing */
     struct rng rng;
+    struct backoff backoff;
+    struct log_limit trouble_limit, listed_limit;
     int endpoint;
 
     _Atomic uint64_t generation; /* of the watch that counts; grows by follow_reopen */
@@ -242,6 +244,8 @@ static struct err load_state(struct follow *f, int64_t *revision)
     *revision = 0;
     int64_t keys = 128, total = 0;
     for (bool more = true; more && !err_is(&e);) {
+        if (atomic_load(&f->generation) != f->watch_generation)
+            e = err_make(ERR_CANCELLED, "listing anew"); /* the replica passes over these pages */
         struct etcd_reply reply = {0};
         struct etcd_range_result page = {0};
         buf_clear(&body);
@@ -250,7 +254,8 @@ static struct err load_state(struct follow *f, int64_t *revision)
                                                    .range_end = buf_view(&end),
                                                    .limit = keys,
                                                    .revision = *revision});
-        e = call(f, ETCD_PATH_RANGE, &body, &reply);
+        if (!err_is(&e))
+            e = call(f, ETCD_PATH_RANGE, &body, &reply);
         if (!err_is(&e))
             e = etcd_decode_range(reply.body, &page);
         if (!err_is(&e)) {
@@ -271,8 +276,8 @@ static struct err load_state(struct follow *f, int64_t *revision)
         etcd_reply_close(&reply);
     }
     if (!err_is(&e))
-        log_info("listed the state anew: %lld keys at revision %lld", (long long)total,
-                 (long long)*revision);
+        log_limited(&f->listed_limit, LOG_INFO, "listed the state anew: %lld keys at revision %lld",
+                    (long long)total, (long long)*revision);
     buf_close(&key);
     buf_close(&end);
     buf_close(&body);
@@ -323,7 +328,7 @@ static struct err stay(struct follow *f)
     while (!atomic_load(&f->ended)) {
         if (atomic_load(&f->stopping))
             return err_make(ERR_CANCELLED, "stopping");
-        if (atomic_load(&f->generation) != f->watch_generation)
+        if (atomic_load(&f->generation) != f->watch_generation || atomic_load(&f->reload))
             return err_make(ERR_CANCELLED, "reopening");
         int64_t left = silence_ms(f) - (clock_boot_ms() - atomic_load(&f->heard_ms));
         if (left <= 0)
@@ -341,24 +346,36 @@ static void close_watch(struct follow *f, struct etcd_stream *s)
         queue_pop(f->wakes, 100);
 }
 
+/* What is live, and the state too where the watch cannot go on from what the replica has. */
+static struct err list(struct follow *f, bool reload, int64_t *from)
+{
+    struct err e = list_live(f);
+    *from = replica_applied(f->cfg.replica);
+    if (!err_is(&e) && (reload || *from == 0)) {
+        reload = true;
+        e = load_state(f, from);
+    }
+    if (err_is(&e) && reload)
+        atomic_store(&f->reload, true);
+    return e;
+}
+
 static struct err watch_once(struct follow *f)
 {
+    int64_t from, began_ms = clock_boot_ms();
+    bool reload = atomic_exchange(&f->compacted, false);
+    /* before the generation, which follow_reopen moves first: a listing that is asked for is never
+     * made under a generation that the replica passes over */
+    reload |= atomic_exchange(&f->reload, false);
     f->watch_generation = atomic_load(&f->generation);
-    struct err e = list_live(f);
+    struct err e = list(f, reload, &from);
     if (err_is(&e))
         return e;
-    int64_t from = replica_applied(f->cfg.replica);
-    if (atomic_exchange(&f->reload, false) || atomic_exchange(&f->compacted, false) || from == 0) {
-        e = load_state(f, &from);
-        if (err_is(&e)) {
-            atomic_store(&f->reload, true);
-            return e;
-        }
-    }
     struct etcd_stream *s = open_watch(f, from);
     e = stay(f);
     close_watch(f, s);
-    atomic_store(&f->healthy, false);
+    if (atomic_exchange(&f->healthy, false) && clock_boot_ms() - began_ms >= STEADY_MS)
+        backoff_reset(&f->backoff);
     replica_watch_lost(f->cfg.replica);
     return e;
 }
@@ -366,19 +383,19 @@ static struct err watch_once(struct follow *f)
 static void *follow_run(void *arg)
 {
     struct follow *f = arg;
-    struct backoff backoff = {.min_ms = 20, .max_ms = 2000};
-    static struct log_limit limit;
     while (!atomic_load(&f->stopping)) {
-        int64_t began = clock_boot_ms();
         struct err e = watch_once(f);
-        if (atomic_load(&f->stopping) || (e.code == ERR_CANCELLED && !atomic_load(&f->reload)))
-            continue;
-        log_limited(&limit, LOG_WARN, "etcd at %s: %s", etcd_endpoint_url(f->etcd, f->endpoint),
-                    e.message);
-        f->endpoint = (f->endpoint + 1) % etcd_endpoint_count(f->etcd);
-        if (clock_boot_ms() - began > 5000)
-            backoff_reset(&backoff);
-        queue_pop(f->wakes, backoff_next_ms(&backoff, &f->rng));
+        if (e.code == ERR_CANCELLED && !atomic_load(&f->reload))
+            continue; /* the replica wants it opened anew */
+        if (e.code != ERR_CANCELLED) {
+            log_limited(&f->trouble_limit, LOG_WARN, "etcd at %s: %s",
+                        etcd_endpoint_url(f->etcd, f->endpoint), e.message);
+            f->endpoint = (f->endpoint + 1) % etcd_endpoint_count(f->etcd);
+        }
+        while (queue_pop(f->wakes, 0))
+            ; /* what was said until now does not cut the pause short */
+        if (!atomic_load(&f->stopping))
+            queue_pop(f->wakes, backoff_next_ms(&f->backoff, &f->rng));
     }
     return NULL;
 }
@@ -389,6 +406,7 @@ struct err follow_start(struct follow **out, const struct follow_config *cfg)
     f->cfg = *cfg;
     f->wakes = queue_new(1024);
     f->generation = 1;
+    f->backoff = (struct backoff){.min_ms = 20, .max_ms = 2000};
     rng_seed_os(&f->rng);
     struct err e = etcd_client_new(
         &f->etcd, &(struct etcd_config){.endpoints = cfg->etcd, .name = "etcd-follow"});
@@ -415,12 +433,11 @@ void follow_stop(struct follow *f)
     free(f);
 }
 
-uint64_t follow_reopen(struct follow *f, bool reload, const char *why)
+uint64_t follow_reopen(struct follow *f, bool reload)
 {
-    if (reload)
-        atomic_store(&f->reload, true);
     uint64_t generation = atomic_fetch_add(&f->generation, 1) + 1;
-    log_info("reopening the watch%s: %s", reload ? " and listing the state anew" : "", why);
+    if (reload)
+        atomic_store(&f->reload, true); /* behind the generation: see watch_once */
     wake(f);
     return generation;
 }

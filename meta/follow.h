@@ -32,6 +32,6 @@ void follow_stop(struct follow *f);
 /* Reopens the state watch at the replica's applied revision + 1, or with `reload` lists the state
  * anew. What the present watch still brings carries an older generation than the one returned. Any
  * thread. */
-uint64_t follow_reopen(struct follow *f, bool reload, const char *why);
+uint64_t follow_reopen(struct follow *f, bool reload);
 /* Whether the watch is open and was heard of lately. */
 bool follow_healthy(struct follow *f);

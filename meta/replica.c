@@ -205,11 +205,21 @@ void replica_caught_up(struct replica *r, bool caught_up)
 
 void replica_drop_state(struct replica *r, const struct err *why)
 {
-    log_error("the local state is of no use (%s): %s", err_word(why->code), why->message);
+    log_limited(&r->broken_limit, LOG_ERROR,
+                "the local state is of no use (%s): %s; it is listed anew from etcd",
+                err_word(why->code), why->message);
     r->broken = true;
     r->opened = false;
+    replica_set_applied(r, 0);
+    lead_on_broken(r, why);
     replica_caught_up(r, false);
-    r->generation = follow_reopen(r->follow, true, why->message);
+    r->generation = follow_reopen(r->follow, true);
+}
+
+void replica_own_record(struct replica *r, const struct record_bytes *record)
+{
+    struct err e = record_decode(record_view(record), &r->last);
+    INVARIANT(!err_is(&e));
 }
 
 static bool is_key(const struct etcd_event *e, struct bytes key)
@@ -274,12 +284,13 @@ static struct err check_chain(struct replica *r, const struct revision *v)
                     (unsigned long long)last->epoch, (unsigned long long)last->seq);
 }
 
-static void note_foreign(const struct replica_events *e)
+static void note_foreign(struct replica *r, const struct replica_events *e)
 {
     const struct bytes key = e->count ? e->events[0].kv.key : BYTES_NONE;
     meta_count_foreign_write();
-    log_error("somebody else wrote %.*s in etcd at revision %lld: only members may write there",
-              (int)key.len, (const char *)key.data, (long long)e->revision);
+    log_limited(&r->foreign_limit, LOG_ERROR,
+                "somebody else wrote %.*s in etcd at revision %lld: only members may write there",
+                (int)key.len, (const char *)key.data, (long long)e->revision);
 }
 
 /* Takes the present leader from the store: its record, and its address from the history. */
@@ -312,8 +323,28 @@ static void check_caught_up(struct replica *r)
         replica_caught_up(r, true);
 }
 
+/* The leader's copy is made of its own commits, so it lacks what somebody else wrote meanwhile: all
+ * members agree again once it has listed the state anew. */
+static void look_for_foreign(struct replica *r, const struct replica_events *e)
+{
+    char room[KEY_MAX];
+    struct bytes commit = keys_commit(room, r->cfg.prefix);
+    if (r->broken || e->revision <= r->lead.takeover_revision)
+        return;
+    for (size_t i = e->count; i-- > 0;) /* it is the last one written */
+        if (is_key(&e->events[i], commit))
+            return;
+    note_foreign(r, e);
+    struct err why = err_make(ERR_CORRUPT, "somebody else wrote below %sstate/", r->cfg.prefix);
+    replica_drop_state(r, &why);
+}
+
 static void on_events(struct replica *r, const struct replica_events *e)
 {
+    if (r->mode == REPLICA_LEADING) {
+        look_for_foreign(r, e);
+        return;
+    }
     bool wanted = r->mode == REPLICA_FOLLOWING ||
                   (r->mode == REPLICA_ACTIVATING && e->revision <= r->lead.takeover_revision);
     if (!wanted || r->broken || e->generation < r->generation || e->revision <= replica_applied(r))
@@ -334,7 +365,7 @@ static void on_events(struct replica *r, const struct replica_events *e)
         r->seen_ms = e->received_ms;
         publish_leader(r, v.has_history);
     } else {
-        note_foreign(e);
+        note_foreign(r, e);
     }
     check_caught_up(r);
     lead_try_activate(r);

@@ -13,9 +13,10 @@
 #include <string.h>
 
 enum {
-    TXN_OPS_DEFAULT = 128,    /* of etcd */
-    FENCE_OPS = 8,            /* what the fence adds to a txn, both branches, with room to spare */
-    BATCH_BYTES = 1280 * 1024 /* under etcd's --max-request-bytes of 1.5 MiB */
+    TXN_OPS_DEFAULT = 128,     /* of etcd */
+    FENCE_OPS = 8,             /* what the fence adds to a txn, both branches, with room to spare */
+    BATCH_BYTES = 1280 * 1024, /* under etcd's --max-request-bytes of 1.5 MiB */
+    ACTIVATION_MIN_MS = 10000, /* an activation may take so long, or two TTLs */
 };
 
 /* ---- writes ---- */
@@ -144,6 +145,7 @@ static void begin_batch(struct replica *r, int64_t now_ms)
         struct commit_effects effects = {0};
         plan_end(&r->batch);
         r->in_flight = true;
+        r->bare = false;
         r->began_us = clock_mono_us();
         r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
         commit_begin(r->commit, r->batch.ops, r->batch.op_count, r->batch.events, now_ms, &effects);
@@ -159,7 +161,7 @@ static void begin_batch(struct replica *r, int64_t now_ms)
 static void begin_heartbeat(struct replica *r, int64_t now_ms)
 {
     struct commit_effects effects = {0};
-    r->in_flight = true;
+    r->in_flight = r->bare = true;
     r->began_us = clock_mono_us();
     r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
     commit_begin(r->commit, NULL, 0, 0, now_ms, &effects);
@@ -193,14 +195,17 @@ static void renew(struct replica *r, const struct commit_outcome *o)
 static void apply_batch(struct replica *r, int64_t revision)
 {
     struct bytes record = record_view(&r->flight_record);
-    struct err e = store_apply_ops(r->cfg.store, revision, r->batch.ops, r->batch.op_count, record);
+    if (r->broken || (r->bare && revision <= replica_applied(r)))
+        return; /* the state is listed anew, or was, and the listing held the heartbeat already */
+    struct err e =
+        r->bare ? store_apply_ops(r->cfg.store, revision, NULL, 0, record)
+                : store_apply_ops(r->cfg.store, revision, r->batch.ops, r->batch.op_count, record);
     if (err_is(&e)) {
-        board_close_gate(r->cfg.board, r->lead.epoch);
-        depose(r, &e);
         replica_drop_state(r, &e);
         return;
     }
     replica_set_applied(r, revision);
+    replica_own_record(r, &r->flight_record);
 }
 
 static void answer_flight(struct replica *r, const struct err *err)
@@ -219,7 +224,7 @@ static void answer_flight(struct replica *r, const struct err *err)
 
 static void batch_applied(struct replica *r, const struct commit_outcome *o)
 {
-    meta_count_commit(r->batch.request_count, clock_mono_us() - r->began_us);
+    meta_count_commit(r->bare ? 0 : r->batch.request_count, clock_mono_us() - r->began_us);
     if (r->mode == REPLICA_ACTIVATING) {
         r->beat_revision = o->revision;
         r->beat_record = r->flight_record;
@@ -228,9 +233,9 @@ static void batch_applied(struct replica *r, const struct commit_outcome *o)
     if (r->mode == REPLICA_LEADING && o->kind == COMMIT_APPLIED)
         apply_batch(r, o->revision);
     struct err e = OK_ERR;
-    if (o->revision)
+    if (o->revision && !r->bare)
         plan_committed(&r->batch, o->revision, clock_boot_ms());
-    else
+    else if (!o->revision)
         e = err_make(ERR_OUTCOME_UNKNOWN, "it was committed, but its revision is no longer known");
     if (o->kind == COMMIT_APPLIED)
         renew(r, o);
@@ -244,8 +249,8 @@ static void finish_step_down(struct replica *r)
     r->mode = REPLICA_FOLLOWING;
     r->opened = false;
     replica_caught_up(r, false);
-    if (!r->broken)
-        r->generation = follow_reopen(r->follow, false, "this member leads no more");
+    /* pages of a listing that came meanwhile were passed over, so that is begun anew, too */
+    r->generation = follow_reopen(r->follow, r->broken);
     candidate_post(r->candidate,
                    &(struct election_event){.kind = ELECTION_SETTLED, .epoch = r->lead.epoch});
 }
@@ -253,8 +258,11 @@ static void finish_step_down(struct replica *r)
 static void on_outcome(struct replica *r, const struct commit_outcome *o)
 {
     struct err e = o->err;
+    bool deposed = o->kind != COMMIT_APPLIED && o->kind != COMMIT_NEVER;
     r->in_flight = false;
     meta_count_outcome(o->kind);
+    if (deposed) /* before its callers are told: the local state may lack what was applied */
+        board_close_gate(r->cfg.board, r->lead.epoch);
     switch (o->kind) {
     case COMMIT_APPLIED:
         batch_applied(r, o);
@@ -265,7 +273,7 @@ static void on_outcome(struct replica *r, const struct commit_outcome *o)
         batch_applied(r, o);
         break;
     case COMMIT_NEVER:
-        log_warn("etcd refused a commit: %s", e.message);
+        log_limited(&r->refused_limit, LOG_WARN, "etcd refused a commit: %s", e.message);
         renew(r, o);
         answer_flight(r, &e);
         break;
@@ -280,7 +288,6 @@ static void on_outcome(struct replica *r, const struct commit_outcome *o)
         answer_flight(r, &e);
         break;
     }
-    bool deposed = o->kind != COMMIT_APPLIED && o->kind != COMMIT_NEVER;
     if (r->mode == REPLICA_SETTLING)
         finish_step_down(r);
     else if (deposed)
@@ -353,6 +360,8 @@ void lead_begin(struct replica *r, const struct leadership *l)
     r->commit = commit_new(l, (size_t)etcd_endpoint_count(r->etcd), rng_next(&r->rng));
     r->renew_ms = l->first_attempt_ms;
     r->next_heartbeat_ms = l->first_attempt_ms + l->ttl_ms / 4;
+    r->activate_by_ms = l->first_attempt_ms +
+                        (2 * l->ttl_ms > ACTIVATION_MIN_MS ? 2 * l->ttl_ms : ACTIVATION_MIN_MS);
     r->beat_revision = 0;
     lead_try_activate(r);
 }
@@ -380,6 +389,26 @@ static void fail_activation(struct replica *r, const struct err *e)
                                                           .err = *e});
 }
 
+void lead_on_broken(struct replica *r, const struct err *why)
+{
+    if (r->mode == REPLICA_ACTIVATING) {
+        fail_activation(r, why);
+    } else if (r->mode == REPLICA_LEADING) {
+        board_close_gate(r->cfg.board, r->lead.epoch);
+        depose(r, why);
+    }
+}
+
+/* The heartbeats would keep a leadership for ever that nobody can use. */
+static void limit_activation(struct replica *r, int64_t now_ms)
+{
+    if (now_ms < r->activate_by_ms)
+        return;
+    struct err e = err_make(ERR_TIMEOUT, "the watch did not bring the takeover in time");
+    r->activate_by_ms = INT64_MAX;
+    fail_activation(r, &e);
+}
+
 void lead_try_activate(struct replica *r)
 {
     if (r->mode != REPLICA_ACTIVATING || r->broken ||
@@ -400,6 +429,7 @@ void lead_try_activate(struct replica *r)
             return;
         }
         replica_set_applied(r, r->beat_revision);
+        replica_own_record(r, &r->beat_record);
     }
     inherit_ids(r);
     r->mode = REPLICA_LEADING;
@@ -443,11 +473,19 @@ void lead_give_up(struct replica *r)
     r->commit = NULL;
 }
 
+/* A batch that is planned against a state that lacks the last one would be wrong. */
+static bool may_plan(const struct replica *r)
+{
+    return r->mode == REPLICA_LEADING && !r->broken;
+}
+
 void lead_work(struct replica *r)
 {
     int64_t now_ms = clock_boot_ms();
     if (!r->commit)
         return;
+    if (r->mode == REPLICA_ACTIVATING)
+        limit_activation(r, now_ms);
     if (now_ms >= commit_next_ms(r->commit)) {
         struct commit_effects effects = {0};
         commit_on_tick(r->commit, now_ms, &effects);
@@ -455,7 +493,7 @@ void lead_work(struct replica *r)
     }
     if (!r->commit || !commit_may_begin(r->commit) || r->in_flight)
         return;
-    if (r->mode == REPLICA_LEADING) {
+    if (may_plan(r)) {
         gather_writes(r);
         if (r->waiting || now_ms >= r->next_heartbeat_ms)
             begin_batch(r, now_ms);
@@ -469,7 +507,7 @@ int64_t lead_next_ms(const struct replica *r)
     if (!r->commit)
         return INT64_MAX;
     int64_t next = commit_next_ms(r->commit);
-    bool beats = r->mode == REPLICA_LEADING || r->mode == REPLICA_ACTIVATING;
+    bool beats = may_plan(r) || r->mode == REPLICA_ACTIVATING;
     if (beats && !r->in_flight && r->next_heartbeat_ms < next)
         next = r->next_heartbeat_ms;
     return next;

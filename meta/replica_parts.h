@@ -1,6 +1,7 @@
 /* Inside the replica: replica.c follows and dispatches, replica_lead.c leads. All of it belongs to
  * the replica thread, but for the inbox and the list of writes. */
 #pragma once
+#include "common/base/log.h"
 #include "common/base/queue.h"
 #include "common/base/rng.h"
 #include "common/io/etcd.h"
@@ -46,6 +47,7 @@ struct replica {
     int64_t seen_ms; /* when the last commit record was received */
     char leader_addr[ADDR_MAX + 1];
     int64_t max_txn_ops; /* 0: not known yet */
+    struct log_limit broken_limit, foreign_limit, refused_limit;
 
     /* leading */
     struct leadership lead;
@@ -56,10 +58,12 @@ struct replica {
     struct write *flight;  /* in the batch */
     struct record_bytes flight_record;
     bool in_flight;
+    bool bare; /* what flies is a heartbeat without a batch: `batch` is not of it */
     int64_t began_us;
     int64_t next_heartbeat_ms;
-    int64_t renew_ms;      /* of the newest commit known applied */
-    int64_t beat_revision; /* of heartbeats while ACTIVATING: applied after the drain */
+    int64_t renew_ms;       /* of the newest commit known applied */
+    int64_t activate_by_ms; /* ACTIVATING: lets somebody else try then */
+    int64_t beat_revision;  /* of heartbeats while ACTIVATING: applied after the drain */
     struct record_bytes beat_record;
 };
 
@@ -68,10 +72,14 @@ void replica_set_applied(struct replica *r, int64_t revision);
 /* A store that fails is thrown away and listed anew. */
 void replica_drop_state(struct replica *r, const struct err *why);
 void replica_caught_up(struct replica *r, bool caught_up);
+/* The commit record that the state holds now, written by this member. */
+void replica_own_record(struct replica *r, const struct record_bytes *record);
 
 /* ---- replica_lead.c ---- */
 void lead_begin(struct replica *r, const struct leadership *l);
 void lead_end(struct replica *r, uint64_t epoch, const char *why);
+/* The state is of no use, so this leadership must end. */
+void lead_on_broken(struct replica *r, const struct err *why);
 /* After anything that may have moved the applied revision while ACTIVATING. */
 void lead_try_activate(struct replica *r);
 void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
