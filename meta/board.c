@@ -120,6 +120,13 @@ void board_close_gate_now(struct board *b)
     atomic_store(&b->dying, true);
 }
 
+static uint64_t read_epoch(struct board *b, int64_t now_ms)
+{
+    if (b->role != ROLE_LEADER || atomic_load(&b->dying))
+        return 0;
+    return read_gate_epoch(&b->gate, now_ms);
+}
+
 /* ---- written by the replica and the follower of etcd ---- */
 
 void board_set_cluster(struct board *b, const char *cluster_id)
@@ -149,9 +156,13 @@ void board_extend_gate(struct board *b, uint64_t epoch, int64_t deadline_ms)
     size_t count = 0;
     struct waiter *woken = NULL;
     pthread_mutex_lock(&b->lock);
+    int64_t now_ms = clock_boot_ms();
+    bool was_open = read_epoch(b, now_ms) != 0;
     read_gate_extend(&b->gate, epoch, deadline_ms);
-    if (read_gate_epoch(&b->gate, clock_boot_ms()))
+    if (read_gate_epoch(&b->gate, now_ms))
         woken = take_waiting(b, &count);
+    if (!was_open && read_epoch(b, now_ms))
+        changed(b); /* it had run out for the moment */
     pthread_mutex_unlock(&b->lock);
     wake_all(woken, count);
 }
@@ -190,13 +201,6 @@ void board_see_released(struct board *b, uint64_t epoch, const char *nonce)
 }
 
 /* ---- read by all ---- */
-
-static uint64_t read_epoch(struct board *b, int64_t now_ms)
-{
-    if (b->role != ROLE_LEADER || atomic_load(&b->dying))
-        return 0;
-    return read_gate_epoch(&b->gate, now_ms);
-}
 
 uint64_t board_read_epoch(struct board *b)
 {

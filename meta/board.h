@@ -5,7 +5,6 @@
 #include "common/base/err.h"
 #include "meta/core/record.h"
 #include "meta/core/role.h"
-#include "meta/core/role.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -16,6 +16,7 @@ struct stream {
     struct buf sent; /* the last message */
     int64_t sent_ms;
     _Atomic bool gone;
+    _Atomic bool owed; /* a message that waits until the one before is out */
     struct stream *next;
 };
 
@@ -41,6 +42,8 @@ static void on_event(struct rpc_call *call, enum rpc_stream_event event, void *u
         struct state_streams *owner = stream->owner;
         atomic_store(&stream->gone, true);
         queue_push_always(owner->inbox, &a_wake);
+    } else if (atomic_exchange(&stream->owed, false)) {
+        state_streams_changed(stream->owner);
     }
 }
 
@@ -65,8 +68,10 @@ static void end_stream(struct stream *stream)
 
 static void send_if_due(struct state_streams *s, struct stream *stream, int64_t now_ms)
 {
+    atomic_store(&stream->owed, true); /* before the look: what is out by then is not told again */
     if (rpc_stream_pending(stream->call) > 0)
         return;
+    atomic_store(&stream->owed, false);
     struct buf message = {0};
     s->cfg.message(s->cfg.ctx, stream->topic, &message);
     bool keepalive = s->cfg.keepalive_ms && now_ms - stream->sent_ms >= s->cfg.keepalive_ms;
