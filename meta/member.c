@@ -21,6 +21,7 @@
 #include "meta/store.h"
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,12 +51,15 @@ struct member {
     struct http_admin *http;
     struct reporter *reporter;
     int64_t activating_ms; /* since when, 0: not */
+    _Atomic bool fatal_told;
 
     /* what ends the process */
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool draining, drained, failed;
 };
+
+enum { EXIT_GRACE_MS = 2000 }; /* past --drain-timeout, for joining what waits for etcd */
 
 /* ---- what the election tells ---- */
 
@@ -104,8 +108,11 @@ static void on_drained(void *ctx)
 
 static void on_fatal(void *ctx, const struct err *e)
 {
-    log_error("cannot go on: %s", e->message);
-    end(ctx, true);
+    struct member *m = ctx;
+    if (!atomic_exchange(&m->fatal_told,
+                         true)) /* it may be found out again until all has stopped */
+        log_error("cannot go on: %s", e->message);
+    end(m, true);
 }
 
 static void on_fatal_signal(void *arg)
@@ -275,57 +282,80 @@ static struct err start_election(struct member *m)
 
 /* ---- signals and the end ---- */
 
-/* Waits for SIGTERM or SIGINT on a thread of its own; a second one exits at once. */
+static void ending_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
+/* Waits for the signal that ends the process, on a thread of its own. A second one exits at once,
+ * and so does a shutdown that hangs. */
 static void *signal_run(void *arg)
 {
     struct member *m = arg;
     sigset_t set;
     int signal;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
+    ending_signals(&set);
     sigwait(&set, &signal);
     log_info("signal %d: handing over and shutting down", signal);
-    board_set_draining(m->board);
-    candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_DRAIN});
     pthread_mutex_lock(&m->lock);
     m->draining = true;
     pthread_cond_broadcast(&m->ended);
     pthread_mutex_unlock(&m->lock);
-    sigwait(&set, &signal);
-    log_warn("second signal: exiting at once");
+    int64_t by_ms = clock_boot_ms() + m->options->drain_timeout_ms + EXIT_GRACE_MS;
+    for (int64_t left = by_ms - clock_boot_ms(); left > 0; left = by_ms - clock_boot_ms()) {
+        struct timespec wait = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
+        if (sigtimedwait(&set, NULL, &wait) > 0) {
+            log_warn("second signal: exiting at once");
+            _exit(1);
+        }
+    }
+    log_error("shutting down took longer than --drain-timeout: exiting at once");
     _exit(1);
 }
 
-/* Until it has resigned, or failed, or --drain-timeout has passed since the signal. */
-static bool wait_for_end(struct member *m)
+/* Until it is told to end, has then resigned, or failed, or --drain-timeout has passed since the
+ * signal; *by_ms is when everything should have ended. */
+static bool wait_for_end(struct member *m, int64_t *by_ms)
 {
     bool late = false;
     pthread_mutex_lock(&m->lock);
     while (!m->draining && !m->failed)
         pthread_cond_wait(&m->ended, &m->lock);
     struct timespec until = clock_mono_after(m->options->drain_timeout_ms);
+    *by_ms = clock_boot_ms() + m->options->drain_timeout_ms;
+    pthread_mutex_unlock(&m->lock);
+    board_set_draining(m->board);
+    candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_DRAIN});
+    pthread_mutex_lock(&m->lock);
     while (!m->drained && !m->failed && !late)
         late = pthread_cond_timedwait(&m->ended, &m->lock, &until) != 0;
     bool failed = m->failed || !m->drained;
     pthread_mutex_unlock(&m->lock);
     if (late)
-        log_error(
-            "etcd did not confirm the resignation within --drain-timeout: exiting without it");
+        log_error("the resignation was not confirmed by etcd within --drain-timeout: exiting "
+                  "without it");
     return failed;
 }
 
-static void stop(struct member *m, int64_t patience_ms)
+/* In the order in which they speak to each other: follower of etcd -> election -> replica's inbox.
+ * Once the replica and the election have stopped, every call is answered or about to be. */
+static void stop(struct member *m, int64_t by_ms)
 {
     reporter_stop(m->reporter);
-    if (m->rpc)
-        rpc_server_drain(m->rpc, patience_ms);
+    http_admin_stop(m->http);
     if (m->follow)
         replica_stop(m->replica);
-    candidate_stop(m->candidate);
     follow_stop(m->follow);
+    candidate_stop(m->candidate);
+    if (m->board)
+        board_set_role(m->board, ROLE_FOLLOWER, 0); /* wakes reads that wait for the leader */
+    int64_t left_ms = by_ms - clock_boot_ms();
+    if (m->rpc)
+        rpc_server_drain(m->rpc, left_ms > 0 ? left_ms : 0);
     rpc_server_free(m->rpc);
-    http_admin_stop(m->http);
     if (m->board)
         board_listen(m->board, NULL, NULL);
     service_member_stop(m->members);
@@ -339,18 +369,20 @@ static void stop(struct member *m, int64_t patience_ms)
 
 int member_run(const struct meta_options *options, struct guardian_link *guardian)
 {
-    struct member m = {.options = options, .guardian = guardian, .identity = {.lock_fd = -1}};
+    /* static: the thread that waits for signals outlives this function */
+    static struct member m = {.identity = {.lock_fd = -1}};
     pthread_t signals;
     sigset_t set;
+    int64_t by_ms = clock_boot_ms();
+    m.options = options;
+    m.guardian = guardian;
     pthread_mutex_init(&m.lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&m.ended, &attr);
     pthread_condattr_destroy(&attr);
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
+    ending_signals(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     struct err e = open_state(&m);
     if (!err_is(&e))
@@ -365,8 +397,8 @@ int member_run(const struct meta_options *options, struct guardian_link *guardia
     } else {
         pthread_create(&signals, NULL, signal_run, &m);
         pthread_detach(signals);
-        failed = wait_for_end(&m);
+        failed = wait_for_end(&m, &by_ms);
     }
-    stop(&m, options->drain_timeout_ms);
+    stop(&m, by_ms);
     return failed ? 1 : 0;
 }
