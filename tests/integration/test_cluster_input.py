@@ -1,4 +1,5 @@
 """Bad input from people and peers: each gets a clear message, nothing is lost, nobody crashes."""
+import concurrent.futures
 import os
 import random
 import socket
@@ -138,7 +139,7 @@ class BadRequests(ClusterTest):
         put = kv.Operation(put=kv.PutRequest(key=b"k", value=b"v"))
         self.assert_invalid("BAD_REQUEST", stub.Txn, kv.TxnRequest(then_ops=[put, put]))
         many = [kv.Operation(put=kv.PutRequest(key=b"k%d" % i)) for i in range(101)]
-        self.assert_invalid("BAD_REQUEST", stub.Txn, kv.TxnRequest(then_ops=many))
+        self.assert_invalid("TOO_LARGE", stub.Txn, kv.TxnRequest(then_ops=many))
         self.assert_invalid("BAD_REQUEST", stub.Txn, kv.TxnRequest(then_ops=[kv.Operation()]))
         largest = kv.PutRequest(key=b"k" * 480, value=os.urandom(MIB))
         stub.Put(largest, timeout=20)
@@ -150,7 +151,7 @@ class BadRequests(ClusterTest):
     def test_request_ids(self):
         kv, cluster = self.kv, self.cluster(members=1)
         stub = cluster.stub(cluster.proxy)
-        for bad in ("short", "x" * 65, "has a space inside"):
+        for bad in ("short", "x" * 65):
             with self.assertRaises(grpc.RpcError) as caught:
                 stub.Put(kv.PutRequest(key=b"k"), timeout=20, metadata=[("baton-request-id", bad)])
             self.assertEqual(dict(caught.exception.trailing_metadata()).get("baton-reason"), "BAD_REQUEST_ID")
@@ -181,9 +182,9 @@ class BadRequests(ClusterTest):
                  b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n"]
         addresses = [cluster.proxy, *cluster.members.values(),
                      *(a for name, a in cluster.http.items() if not name.startswith("etcd"))]
-        for address in addresses:
-            for lump in lumps:
-                self.throw(address, lump)
+        with concurrent.futures.ThreadPoolExecutor(64) as pool:
+            for thrown in [pool.submit(self.throw, address, lump) for address in addresses for lump in lumps]:
+                thrown.result()
         self.assertEqual(cluster.leader(), leader)
         self.assertEqual(stub.Get(self.kv.GetRequest(key=b"k"), timeout=20).kv.value, b"v")
         for name in [*cluster.members, "p1"]:
@@ -192,7 +193,7 @@ class BadRequests(ClusterTest):
     @staticmethod
     def throw(address, lump):
         host, _, port = address.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=20) as s:
+        with socket.create_connection((host, int(port)), timeout=15) as s:
             try:
                 s.sendall(lump)
                 s.shutdown(socket.SHUT_WR)

@@ -54,11 +54,12 @@ class Asyncio(ClusterTest):
                 stub = stubs.load("baton.v1.member_pb2_grpc").ClusterMemberServiceStub(channel)
                 before = await first_state(stub)
                 stream = stub.WatchLeader(self.member.WatchLeaderRequest(), timeout=60)
-                await stream.read()
+                states = stream.__aiter__()
+                await states.__anext__()
                 await asyncio.get_running_loop().run_in_executor(None, cluster.kill_leader)
                 with self.assertRaises(grpc.aio.AioRpcError) as caught:
-                    async for _ in stream:
-                        pass
+                    while True:
+                        await states.__anext__()
                 self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
                 after = await first_state(stub)
                 self.assertGreater(after.epoch, before.epoch)

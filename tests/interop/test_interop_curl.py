@@ -15,12 +15,13 @@ class Curl(ClusterTest):
         self.kv = stubs.load("baton.v1.kv_pb2")
 
     def call(self, address, method, message, *args, content_type="application/grpc"):
-        """One unary call: (HTTP status, headers and trailers by name, the answer's bytes)."""
+        """One unary call: (HTTP status, headers and trailers by name, the answer's bytes). message None: no body."""
         head = os.path.join(self.directory, "head")
-        body = b"\0" + len(message).to_bytes(4, "big") + message
+        body = b"" if message is None else b"\0" + len(message).to_bytes(4, "big") + message
+        upload = ["--request", "POST"] if message is None else ["--data-binary", "@-"]
         done = subprocess.run(
             ["curl", "--silent", "--show-error", "--http2-prior-knowledge", "--max-time", "20", "--dump-header", head,
-             "--header", f"content-type: {content_type}", "--header", "te: trailers", "--data-binary", "@-", *args,
+             "--header", f"content-type: {content_type}", "--header", "te: trailers", *upload, *args,
              f"http://{address}{method}"], input=body, capture_output=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(head, encoding="ascii") as f:
@@ -48,9 +49,9 @@ class Curl(ClusterTest):
             _, fields, body = self.call(address, "/baton.v1.KvService/Put", b"")
             self.assertEqual((fields["grpc-status"], fields["baton-reason"], body), ("3", "BAD_KEY", b""), fields)
             self.assertEqual(fields["baton-not-executed"], "1")
-        status, fields, _ = self.call(cluster.proxy, "/baton.v1.KvService/Get", b"", content_type="text/plain")
+        status, fields, _ = self.call(cluster.proxy, "/baton.v1.KvService/Get", None, content_type="text/plain")
         self.assertEqual(status, 415, fields)
-        status, fields, _ = self.call(cluster.proxy, "/baton.v1.KvService/Get", b"", "--request", "GET")
+        status, fields, _ = self.call(cluster.proxy, "/baton.v1.KvService/Get", None, "--request", "GET")
         self.assertEqual(status, 405, fields)
 
 
