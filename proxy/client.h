@@ -11,6 +11,7 @@ struct client {
     struct client *next, **link;
     struct call *calls;   /* all with an open stream here */
     struct call *current; /* whose headers are arriving */
+    struct call *recent;  /* the last one looked up */
     struct reset_guard resets;
     struct frame_guard frames;
     int64_t opened_ms, looked_ms; /* looked: at its calls */

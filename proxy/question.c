@@ -64,7 +64,8 @@ static void give_up(struct question *q, const char *why)
 static void on_headers(struct up_stream *up, bool trailers, bool end)
 {
     struct question *q = (struct question *)up;
-    const struct header *status = header_list_find(&up->headers, HEADER_GRPC_STATUS);
+    const struct header *status =
+        header_list_find(trailers ? &up->trailers : &up->headers, HEADER_GRPC_STATUS);
     if (status && !bytes_equal(status->value, bytes_str("0")))
         log_debug("%s: %s: status %.*s", q->target->name, q->kind->path, (int)status->value.len,
                   (const char *)status->value.data);
@@ -162,6 +163,7 @@ void question_ask(struct question *q, struct uplink *l)
     q->heard = 0;
     buf_clear(&q->in);
     header_list_clear(&q->up.headers);
+    header_list_clear(&q->up.trailers);
     if (!uplink_send(l, &q->up, headers, sizeof headers / sizeof headers[0]))
         q->ended_ms = worker_now_ms(q->target->follow->worker);
 }
@@ -170,4 +172,5 @@ void question_close(struct question *q)
 {
     buf_close(&q->in);
     header_list_close(&q->up.headers);
+    header_list_close(&q->up.trailers);
 }

@@ -46,6 +46,7 @@ static void free_call(struct call *c)
     wheel_clear(&w->wheel, &c->timer);
     header_list_clear(&c->request);
     header_list_clear(&c->up.headers);
+    header_list_clear(&c->up.trailers);
     replay_close(&c->body, KEPT_BYTES);
     w->relay_bytes -= call_answer(c).len;
     if (c->answer_widened)
@@ -67,6 +68,7 @@ void call_memory_free(struct call *c)
 {
     header_list_close(&c->request);
     header_list_close(&c->up.headers);
+    header_list_close(&c->up.trailers);
     buf_close(&c->body.data);
     buf_close(&c->answer);
     free(c);
@@ -148,10 +150,8 @@ static void fail(struct call *c, const struct relay_verdict *v)
         return;
     }
     struct header headers[RELAY_FAILURE_HEADERS];
-    struct buf message = {0};
-    size_t n = relay_failure_headers(c, v, true, headers, &message);
+    size_t n = relay_failure_headers(c, v, true, headers);
     client_answer(c, headers, n, true);
-    buf_close(&message);
 }
 
 static int64_t pause_ms(struct call *c)
@@ -172,8 +172,7 @@ static void send_to(struct call *c, struct uplink *l)
 {
     struct worker *w = c->worker;
     struct header headers[HEADERS_MAX + RELAY_HEADERS_ADDED];
-    struct relay_scratch scratch;
-    size_t n = relay_request_headers(c, headers, &scratch);
+    size_t n = relay_request_headers(c, headers);
     size_t size = 0;
     for (size_t i = 0; i < n; i++)
         size += headers[i].name.len + headers[i].value.len + 32;
@@ -188,6 +187,7 @@ static void send_to(struct call *c, struct uplink *l)
         return;
     }
     header_list_clear(&c->up.headers);
+    header_list_clear(&c->up.trailers);
     bool sent = uplink_send(l, &c->up, headers, n);
     if (!sent) {
         park(c, true);
@@ -302,11 +302,11 @@ static void decide(struct call *c, enum relay_event event)
 
 static void answer_http(struct call *c, int status)
 {
-    char word[4] = {(char)('0' + status / 100), (char)('0' + status / 10 % 10),
-                    (char)('0' + status % 10), 0};
-    struct header headers[] = {header_of(":status", bytes_str(word)),
-                               header_of("content-length", bytes_str("0")),
-                               header_of("allow", bytes_str("POST"))};
+    struct header headers[] = {
+        header_of(":status", bytes_str(status == 405 ? "405" : "415")),
+        header_of("content-length", bytes_str("0")),
+        header_of("allow", bytes_str("POST")),
+    };
     count_status(c, STATS_STATUSES);
     settle(c);
     client_answer(c, headers, status == 405 ? 3 : 2, true);
@@ -433,7 +433,8 @@ static void on_refusal(struct call *c)
 static void count_answer(struct call *c)
 {
     uint64_t status;
-    if (!grpc_number_parse(value_of(&c->up.headers, HEADER_GRPC_STATUS), &status))
+    const struct header_list *l = c->answer_has_trailers ? &c->up.trailers : &c->up.headers;
+    if (!grpc_number_parse(value_of(l, HEADER_GRPC_STATUS), &status))
         status = STATS_STATUSES;
     count_status(c, status);
 }
@@ -463,7 +464,7 @@ static void call_headers(struct up_stream *up, bool trailers, bool end)
         return;
     }
     struct header headers[HEADERS_MAX + RELAY_HEADERS_ADDED];
-    size_t n = relay_answer_headers(c, headers);
+    size_t n = relay_answer_headers(c, &up->headers, headers);
     replay_forget(&c->body);
     c->state = CALL_COMMITTED;
     if (end)
@@ -597,13 +598,11 @@ void call_with_trailers(struct call *c, void (*submit)(void *arg, const struct h
 {
     if (c->failure.act == RELAY_FAIL) {
         struct header headers[RELAY_FAILURE_HEADERS];
-        struct buf message = {0};
-        submit(arg, headers, relay_failure_headers(c, &c->failure, false, headers, &message));
-        buf_close(&message);
+        submit(arg, headers, relay_failure_headers(c, &c->failure, false, headers));
         return;
     }
     struct header headers[HEADERS_MAX + RELAY_HEADERS_ADDED];
-    submit(arg, headers, relay_answer_headers(c, headers));
+    submit(arg, headers, relay_answer_headers(c, &c->up.trailers, headers));
 }
 
 void relay_pump(struct worker *w)

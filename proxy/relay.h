@@ -35,10 +35,12 @@ struct call {
     size_t owed;     /* request bytes the client has no credit for yet */
     size_t received; /* request bytes in all, while that matters */
     bool widened;    /* the client's window is --stream-window */
-    bool too_large;  /* the header list is over our limit and was not kept */
-    bool ramped;     /* counted in the ramp */
-    bool waited;     /* was parked */
-    bool pausing;    /* parked for a pause, not in line */
+    bool is_post;
+    char timeout[16], attempts_text[12]; /* header values made by us */
+    bool too_large;                      /* the header list is over our limit and was not kept */
+    bool ramped;                         /* counted in the ramp */
+    bool waited;                         /* was parked */
+    bool pausing;                        /* parked for a pause, not in line */
     size_t answer_at;
     size_t answered;     /* answer bytes in all, while that matters */
     bool answer_widened; /* the member's window is --stream-window */
@@ -80,15 +82,14 @@ void relay_shut(struct client *k);      /* the drain time is over: ends its call
 /* relay_headers.c: what is sent upstream, and what the client gets. `out` has room for count +
  * these. */
 #define RELAY_HEADERS_ADDED 8
-struct relay_scratch { /* holds values made for one header block until it was submitted */
-    char timeout[16], attempts[12];
-};
 bool relay_check_request(struct call *c, struct relay_verdict *refusal, int *http_status);
-size_t relay_request_headers(struct call *c, struct header *out, struct relay_scratch *s);
-size_t relay_answer_headers(struct call *c, struct header *out); /* of c->up.headers */
+size_t relay_request_headers(struct call *c, struct header *out);
+size_t relay_answer_headers(struct call *c, const struct header_list *l, struct header *out);
+/* Of a request's headers only some are kept. */
+bool call_keeps(struct call *c, enum header_kind kind, struct bytes value);
 #define RELAY_FAILURE_HEADERS 12
 size_t relay_failure_headers(struct call *c, const struct relay_verdict *v, bool trailers_only,
-                             struct header *out, struct buf *message);
+                             struct header *out);
 /* The trailers of a committed answer, once its bytes are gone: submit is called with them. */
 void call_with_trailers(struct call *c, void (*submit)(void *arg, const struct header *h, size_t n),
                         void *arg);

@@ -61,13 +61,12 @@ static bool check_header(struct call *c, const struct header *h, struct relay_ve
 bool relay_check_request(struct call *c, struct relay_verdict *refusal, int *http_status)
 {
     const struct header_list *l = &c->request;
-    const struct header *method = header_list_find(l, HEADER_METHOD);
     const struct header *type = header_list_find(l, HEADER_CONTENT_TYPE);
     *http_status = 0;
     if (c->too_large)
         return refuse(refusal, RELAY_RESOURCE_EXHAUSTED, "HEADERS_TOO_LARGE",
                       "the header list is larger than this proxy takes");
-    if (!method || !is(method->value, "POST"))
+    if (!c->is_post)
         *http_status = 405;
     else if (!type || !grpc_is_content_type(type->value))
         *http_status = 415;
@@ -95,12 +94,30 @@ static struct bytes request_id(const struct call *c)
     return h ? h->value : bytes_str(c->request_id);
 }
 
-static struct bytes timeout_value(struct call *c, const struct header *h, struct relay_scratch *s)
+static struct bytes timeout_value(struct call *c, const struct header *h)
 {
     if (!c->waited && c->attempts == 0)
         return h->value;
-    size_t n = grpc_timeout_format(c->deadline_ms - worker_now_ms(c->worker), s->timeout);
-    return bytes_of(s->timeout, n);
+    size_t n = grpc_timeout_format(c->deadline_ms - worker_now_ms(c->worker), c->timeout);
+    return bytes_of(c->timeout, n);
+}
+
+/* Headers without a place in what goes upstream are not kept at all. */
+bool call_keeps(struct call *c, enum header_kind kind, struct bytes value)
+{
+    switch (kind) {
+    case HEADER_METHOD:
+        c->is_post = is(value, "POST");
+        return false;
+    case HEADER_SCHEME:
+    case HEADER_TE:
+    case HEADER_CONTENT_LENGTH:
+    case HEADER_CLIENT_CERT:
+    case HEADER_GRPC_ATTEMPTS:
+        return false;
+    default:
+        return true;
+    }
 }
 
 struct seen {
@@ -110,14 +127,11 @@ struct seen {
 
 /* One header of the request as it goes upstream; false: it does not. */
 static bool upstream_header(struct call *c, const struct header *h, struct header *out,
-                            struct relay_scratch *s, struct seen *seen)
+                            struct seen *seen)
 {
     const char *authority = c->worker->shared->options.authority;
     *out = *h;
     switch (h->kind) {
-    case HEADER_SCHEME:
-        out->value = bytes_str("http");
-        return true;
     case HEADER_AUTHORITY:
         seen->authority = true;
         if (authority[0])
@@ -126,13 +140,8 @@ static bool upstream_header(struct call *c, const struct header *h, struct heade
     case HEADER_HOST:
         seen->host = h;
         return false;
-    case HEADER_TE:
-    case HEADER_CONTENT_LENGTH:
-    case HEADER_CLIENT_CERT:
-    case HEADER_GRPC_ATTEMPTS:
-        return false;
     case HEADER_GRPC_TIMEOUT:
-        out->value = timeout_value(c, h, s);
+        out->value = timeout_value(c, h);
         return true;
     case HEADER_REQUEST_ID:
         seen->id = true;
@@ -149,32 +158,38 @@ static size_t add(struct header *out, size_t n, const char *name, struct bytes v
     return n + 1;
 }
 
-size_t relay_request_headers(struct call *c, struct header *out, struct relay_scratch *s)
+/* :authority where the client gave none; it must come before what is no pseudo header. */
+static struct header missing_authority(const struct call *c, const struct seen *seen)
 {
+    const char *authority = c->worker->shared->options.authority;
+    return header_of(":authority", authority[0] ? bytes_str(authority) : seen->host->value);
+}
+
+size_t relay_request_headers(struct call *c, struct header *out)
+{
+    const struct proxy_shared *shared = c->worker->shared;
     struct seen seen = {0};
     size_t n = 0;
     uint32_t i = 0, count = c->request.count;
     const struct header *items = c->request.items;
+    n = add(out, n, ":method", bytes_str("POST"));
+    n = add(out, n, ":scheme", bytes_str("http"));
     for (; i < count && items[i].name.data[0] == ':'; i++)
-        n += upstream_header(c, &items[i], &out[n], s, &seen);
-    size_t after_pseudo = n++; /* room for :authority, which must come before what follows */
+        n += upstream_header(c, &items[i], &out[n], &seen);
+    size_t place = n++; /* of `te`, or of what has to come before it */
     for (; i < count; i++)
-        n += upstream_header(c, &items[i], &out[n], s, &seen);
-    const char *authority = c->worker->shared->options.authority;
-    if (!seen.authority && (seen.host || authority[0])) {
-        out[after_pseudo] =
-            header_of(":authority", authority[0] ? bytes_str(authority) : seen.host->value);
-    } else { /* nothing was missing: te takes the room */
-        out[after_pseudo] = header_of("te", bytes_str("trailers"));
+        n += upstream_header(c, &items[i], &out[n], &seen);
+    out[place] = header_of("te", bytes_str("trailers"));
+    if (!seen.authority && (seen.host || shared->options.authority[0])) {
+        out[n++] = out[place];
+        out[place] = missing_authority(c, &seen);
     }
-    if (out[after_pseudo].name.data[0] == ':')
-        n = add(out, n, "te", bytes_str("trailers"));
     /* a further line of the same list, behind what the client said */
     n = add(out, n, "x-forwarded-for", bytes_str(c->client->peer));
-    n = add(out, n, "via", bytes_str(c->worker->shared->via));
+    n = add(out, n, "via", bytes_str(shared->via));
     if (c->replays) {
-        snprintf(s->attempts, sizeof s->attempts, "%u", c->replays);
-        n = add(out, n, "grpc-previous-rpc-attempts", bytes_str(s->attempts));
+        snprintf(c->attempts_text, sizeof c->attempts_text, "%u", c->replays);
+        n = add(out, n, "grpc-previous-rpc-attempts", bytes_str(c->attempts_text));
     }
     if (c->class == METHOD_MUTATION && !seen.id) {
         give_request_id(c);
@@ -191,12 +206,12 @@ static size_t add_unknown(const struct call *c, struct header *out, size_t n)
     return id.len ? add(out, n, "baton-request-id", id) : n;
 }
 
-size_t relay_answer_headers(struct call *c, struct header *out)
+size_t relay_answer_headers(struct call *c, const struct header_list *l, struct header *out)
 {
     size_t n = 0;
     bool doubtful = false;
-    for (uint32_t i = 0; i < c->up.headers.count; i++) {
-        const struct header *h = &c->up.headers.items[i];
+    for (uint32_t i = 0; i < l->count; i++) {
+        const struct header *h = &l->items[i];
         if (c->unknown && h->kind == HEADER_NOT_EXECUTED)
             doubtful = true; /* this attempt did nothing, but an earlier one may have */
         else
@@ -213,16 +228,15 @@ static const char *status_word(enum relay_status status)
 }
 
 size_t relay_failure_headers(struct call *c, const struct relay_verdict *v, bool trailers_only,
-                             struct header *out, struct buf *message)
+                             struct header *out)
 {
     size_t n = 0;
     if (trailers_only) {
         n = add(out, n, ":status", bytes_str("200"));
         n = add(out, n, "content-type", bytes_str("application/grpc"));
     }
-    grpc_message_encode(message, v->message);
     n = add(out, n, "grpc-status", bytes_str(status_word(v->status)));
-    n = add(out, n, "grpc-message", buf_view(message));
+    n = add(out, n, "grpc-message", bytes_str(v->message));
     n = add(out, n, "baton-reason", bytes_str(v->reason));
     if (v->not_executed)
         n = add(out, n, "baton-not-executed", bytes_str("1"));

@@ -14,9 +14,17 @@
 /* Header lists past this are refused; the library itself gives up at 64 KiB. */
 #define HEADER_LIST_BYTES (16u << 10)
 
-static struct call *call_of(nghttp2_session *h2, int32_t stream_id)
+/* Frames of one stream come and go together: the last one found is likely the next one asked for.
+ */
+static struct call *call_of(struct client *k, int32_t stream_id)
 {
-    return nghttp2_session_get_stream_user_data(h2, stream_id);
+    if (!k->recent || k->recent->stream_id != stream_id) {
+        struct call *c = nghttp2_session_get_stream_user_data(k->session.h2, stream_id);
+        if (!c)
+            return NULL;
+        k->recent = c;
+    }
+    return k->recent;
 }
 
 static void send_away(struct client *k, uint64_t *counter, const char *what)
@@ -59,7 +67,11 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, nghttp2_rc
     struct call *c = k->current;
     if (!c || c->stream_id != frame->hd.stream_id || c->too_large)
         return 0;
-    header_list_add(&c->request, name, value, flags);
+    struct bytes n = header_bytes(name), v = header_bytes(value);
+    enum header_kind kind = header_classify(n);
+    c->request.size += header_size(n, v);
+    if (call_keeps(c, kind, v))
+        header_list_add(&c->request, kind, name, value, flags);
     c->too_large = c->request.size > HEADER_LIST_BYTES || c->request.count >= HEADERS_MAX;
     return 0;
 }
@@ -72,14 +84,14 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         k->current = NULL;
-        c = call_of(h2, frame->hd.stream_id);
+        c = call_of(k, frame->hd.stream_id);
         if (c && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
             call_on_request(c, ended);
         else if (c && ended)
             call_on_request_end(c);
         return 0;
     case NGHTTP2_DATA:
-        if (ended && (c = call_of(h2, frame->hd.stream_id)))
+        if (ended && (c = call_of(k, frame->hd.stream_id)))
             call_on_request_end(c);
         else if (!ended && frame->hd.length == 0)
             count_frame(k);
@@ -99,7 +111,8 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream_id, const uint8_t *data,
                    size_t len, void *arg)
 {
-    struct call *c = call_of(h2, stream_id);
+    struct client *k = arg;
+    struct call *c = call_of(k, stream_id);
     nghttp2_session_consume_connection(h2, len);
     if (c)
         call_on_request_data(c, bytes_of(data, len));
@@ -111,8 +124,9 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream_id, const 
 /* An answer that ended before its request: the client need not send the rest. */
 static int on_frame_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
+    struct client *k = arg;
     bool ended = frame->hd.type <= NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-    const struct call *c = ended ? call_of(h2, frame->hd.stream_id) : NULL;
+    const struct call *c = ended ? call_of(k, frame->hd.stream_id) : NULL;
     if (c && !c->body.ended)
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, frame->hd.stream_id, H2_NO_ERROR);
     return 0;
@@ -124,13 +138,15 @@ static void unlink_call(struct call *c)
     if (c->next)
         c->next->link = c->link;
     c->link = NULL;
+    if (c->client->recent == c)
+        c->client->recent = NULL;
     c->client = NULL;
 }
 
 static int on_stream_close(nghttp2_session *h2, int32_t stream_id, uint32_t code, void *arg)
 {
     struct client *k = arg;
-    struct call *c = call_of(h2, stream_id);
+    struct call *c = call_of(k, stream_id);
     if (k->current && k->current->stream_id == stream_id)
         k->current = NULL;
     if (!c)
@@ -157,7 +173,7 @@ static void submit_trailers(void *arg, const struct header *headers, size_t coun
 static ssize_t read_answer(nghttp2_session *h2, int32_t stream_id, uint8_t *buf, size_t length,
                            uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
-    struct call *c = call_of(h2, stream_id);
+    struct call *c = call_of(arg, stream_id);
     if (!c)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     size_t have = call_answer(c).len;
@@ -185,7 +201,7 @@ static int send_answer(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t 
                        size_t length, nghttp2_data_source *source, void *arg)
 {
     struct client *k = arg;
-    struct call *c = call_of(h2, frame->hd.stream_id);
+    struct call *c = call_of(k, frame->hd.stream_id);
     INVARIANT(frame->data.padlen == 0);
     if (!c) /* reset by us while this frame waited for room */
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;

@@ -5,10 +5,18 @@
 #include "proxy/session.h"
 #include <nghttp2/nghttp2.h>
 
-/* Takes references; nothing is copied. */
-void header_list_add(struct header_list *l, nghttp2_rcbuf *name, nghttp2_rcbuf *value,
-                     uint8_t flags);
-/* The same list as the library wants it; it copies while submitting. */
+struct bytes header_bytes(nghttp2_rcbuf *b);
+/* What a header counts in a list, as SETTINGS_MAX_HEADER_LIST_SIZE counts. */
+static inline size_t header_size(struct bytes name, struct bytes value)
+{
+    return name.len + value.len + 32;
+}
+/* Takes references; nothing is copied. The size is the caller's to count: not every header is kept.
+ */
+void header_list_add(struct header_list *l, enum header_kind kind, nghttp2_rcbuf *name,
+                     nghttp2_rcbuf *value, uint8_t flags);
+/* The same list as the library wants it. Nothing is copied: names and values must live until the
+ * frame was serialised or its stream was reset. */
 void header_fill_nv(nghttp2_nv *out, const struct header *headers, size_t count);
 #define HEADER_BLOCK_BYTES (256u << 10) /* more than any list within our limits needs */
 #define HEADERS_ADDED_MAX 16            /* by the relay, to a list of HEADERS_MAX */

@@ -26,35 +26,46 @@ void header_list_close(struct header_list *l)
     *l = (struct header_list){0};
 }
 
-void header_list_add(struct header_list *l, nghttp2_rcbuf *name, nghttp2_rcbuf *value,
-                     uint8_t flags)
+/* The library's own constants live for ever and need no reference. */
+static void *keep(nghttp2_rcbuf *b)
+{
+    if (nghttp2_rcbuf_is_static(b))
+        return NULL;
+    nghttp2_rcbuf_incref(b);
+    return b;
+}
+
+struct bytes header_bytes(nghttp2_rcbuf *b)
+{
+    nghttp2_vec v = nghttp2_rcbuf_get_buf(b);
+    return bytes_of(v.base, v.len);
+}
+
+void header_list_add(struct header_list *l, enum header_kind kind, nghttp2_rcbuf *name,
+                     nghttp2_rcbuf *value, uint8_t flags)
 {
     if (l->count == l->cap) {
         l->cap = l->cap ? l->cap * 2 : 16;
         l->items = mem_resize(l->items, l->cap * sizeof *l->items);
     }
-    nghttp2_vec n = nghttp2_rcbuf_get_buf(name), v = nghttp2_rcbuf_get_buf(value);
-    nghttp2_rcbuf_incref(name);
-    nghttp2_rcbuf_incref(value);
-    struct bytes name_bytes = bytes_of(n.base, n.len);
     l->items[l->count++] = (struct header){
-        .name = name_bytes,
-        .value = bytes_of(v.base, v.len),
-        .refs = {name, value},
-        .kind = header_classify(name_bytes),
+        .name = header_bytes(name),
+        .value = header_bytes(value),
+        .refs = {keep(name), keep(value)},
+        .kind = kind,
         .never_index = flags & NGHTTP2_NV_FLAG_NO_INDEX,
     };
-    l->size += n.len + v.len + 32;
 }
 
 void header_fill_nv(nghttp2_nv *out, const struct header *headers, size_t count)
 {
+    const uint8_t kept = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
     for (size_t i = 0; i < count; i++)
         out[i] = (nghttp2_nv){
             .name = (uint8_t *)headers[i].name.data,
             .namelen = headers[i].name.len,
             .value = (uint8_t *)headers[i].value.data,
             .valuelen = headers[i].value.len,
-            .flags = headers[i].never_index ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE,
+            .flags = headers[i].never_index ? kept | NGHTTP2_NV_FLAG_NO_INDEX : kept,
         };
 }

@@ -10,9 +10,22 @@
 #define PING_PATIENCE_MS 1500
 #define UPLINK_HEADER_LIST_BYTES (64u << 10)
 
-static struct up_stream *stream_of(nghttp2_session *h2, int32_t stream_id)
+/* Frames of one stream come and go together: the last one found is likely the next one asked for.
+ */
+static struct up_stream *stream_of(struct uplink *l, int32_t stream_id)
 {
-    return nghttp2_session_get_stream_user_data(h2, stream_id);
+    if (!l->recent || l->recent->id != stream_id) {
+        struct up_stream *up = nghttp2_session_get_stream_user_data(l->session.h2, stream_id);
+        if (!up)
+            return NULL;
+        l->recent = up;
+    }
+    return l->recent;
+}
+
+static struct header_list *arriving(struct up_stream *up)
+{
+    return up->answered ? &up->trailers : &up->headers;
 }
 
 static void unlink_stream(struct up_stream *up)
@@ -23,6 +36,8 @@ static void unlink_stream(struct up_stream *up)
     up->list = NULL;
     if (up->link->current == up)
         up->link->current = NULL;
+    if (up->link->recent == up)
+        up->link->recent = NULL;
     up->link = NULL;
 }
 
@@ -35,9 +50,9 @@ static void end_stream(struct up_stream *up, enum up_end how, uint32_t code)
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     struct uplink *l = arg;
-    l->current = stream_of(h2, frame->hd.stream_id);
+    l->current = stream_of(l, frame->hd.stream_id);
     if (l->current)
-        header_list_clear(&l->current->headers);
+        header_list_clear(arriving(l->current));
     return 0;
 }
 
@@ -47,10 +62,12 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, nghttp2_rc
     struct uplink *l = arg;
     if (!l->current || l->current->id != frame->hd.stream_id)
         return 0;
-    if (l->current->headers.count >= HEADERS_MAX ||
-        l->current->headers.size > UPLINK_HEADER_LIST_BYTES)
+    struct header_list *list = arriving(l->current);
+    if (list->count >= HEADERS_MAX || list->size > UPLINK_HEADER_LIST_BYTES)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* resets the stream */
-    header_list_add(&l->current->headers, name, value, flags);
+    struct bytes n = header_bytes(name);
+    list->size += header_size(n, header_bytes(value));
+    header_list_add(list, header_classify(n), name, value, flags);
     return 0;
 }
 
@@ -110,11 +127,11 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
     struct up_stream *up;
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
-        if ((up = stream_of(h2, frame->hd.stream_id)))
+        if ((up = stream_of(l, frame->hd.stream_id)))
             on_headers(l, up, end);
         return 0;
     case NGHTTP2_DATA:
-        if (end && (up = stream_of(h2, frame->hd.stream_id))) {
+        if (end && (up = stream_of(l, frame->hd.stream_id))) {
             up->peer_ended = true;
             up->ops->on_end(up);
         }
@@ -132,7 +149,8 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream_id, const uint8_t *data,
                    size_t len, void *arg)
 {
-    struct up_stream *up = stream_of(h2, stream_id);
+    struct uplink *l = arg;
+    struct up_stream *up = stream_of(l, stream_id);
     nghttp2_session_consume_connection(h2, len);
     if (up)
         up->ops->on_data(up, bytes_of(data, len));
@@ -152,7 +170,7 @@ static enum up_end close_kind(const struct uplink *l, uint32_t code)
 static int on_stream_close(nghttp2_session *h2, int32_t stream_id, uint32_t code, void *arg)
 {
     struct uplink *l = arg;
-    struct up_stream *up = stream_of(h2, stream_id);
+    struct up_stream *up = stream_of(l, stream_id);
     l->active--;
     l->session.worker->pump = true;
     if (up)
@@ -162,9 +180,10 @@ static int on_stream_close(nghttp2_session *h2, int32_t stream_id, uint32_t code
 
 static int on_frame_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
+    struct uplink *l = arg;
     if (frame->hd.type != NGHTTP2_HEADERS)
         return 0;
-    struct up_stream *up = stream_of(h2, frame->hd.stream_id);
+    struct up_stream *up = stream_of(l, frame->hd.stream_id);
     if (up)
         up->sent = true;
     return 0;
@@ -188,7 +207,8 @@ static int on_frame_not_sent(nghttp2_session *h2, const nghttp2_frame *frame, in
 static ssize_t read_body(nghttp2_session *h2, int32_t stream_id, uint8_t *buf, size_t length,
                          uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
-    struct up_stream *up = stream_of(h2, stream_id);
+    struct uplink *l = arg;
+    struct up_stream *up = stream_of(l, stream_id);
     if (!up)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     bool ended;
@@ -213,7 +233,7 @@ static int send_body(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *h
 {
     struct uplink *l = arg;
     bool ended;
-    struct up_stream *up = stream_of(h2, frame->hd.stream_id);
+    struct up_stream *up = stream_of(l, frame->hd.stream_id);
     INVARIANT(frame->data.padlen == 0);
     if (!up) /* dropped while this frame waited for room */
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;

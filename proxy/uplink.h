@@ -19,8 +19,8 @@ enum up_end {
 };
 
 struct up_stream_ops {
-    /* The final response headers, then perhaps trailers; up->headers holds them. end: END_STREAM.
-     */
+    /* The final response headers are in up->headers, or the trailers in up->trailers. end:
+     * END_STREAM. */
     void (*on_headers)(struct up_stream *up, bool trailers, bool end);
     void (*on_data)(struct up_stream *up, struct bytes data);
     void (*on_end)(struct up_stream *up); /* END_STREAM on data */
@@ -39,7 +39,9 @@ struct up_stream {
     bool answered;               /* final response headers came */
     bool deferred;               /* the library waits for more of the body */
     bool body_ended, peer_ended; /* END_STREAM each way */
-    struct header_list headers;
+    struct header_list headers;  /* of the answer; trailers alone when it is Trailers-Only */
+    struct header_list
+        trailers; /* those that follow; apart, for the headers may wait to be written */
 };
 
 struct uplink {
@@ -47,6 +49,7 @@ struct uplink {
     struct target *target;
     struct up_stream *streams;
     struct up_stream *current;       /* whose headers are arriving */
+    struct up_stream *recent;        /* the last one looked up */
     unsigned active;                 /* streams in the library, dropped ones too */
     bool ready;                      /* the peer's SETTINGS came */
     bool retired;                    /* no new streams: GOAWAY, or most stream ids used */
@@ -59,7 +62,7 @@ struct uplink *uplink_open(struct target *t, int fd);
 bool uplink_has_room(const struct uplink *l);
 /* The largest header list the peer takes. */
 size_t uplink_header_limit(const struct uplink *l);
-/* Starts a stream; up->ops is set, up->headers empty. The body is fetched by ops. False: the
+/* Starts a stream; up->ops is set, its lists are empty. The body is fetched by ops. False: the
  * library refused; nothing was sent. */
 bool uplink_send(struct uplink *l, struct up_stream *up, const struct header *headers,
                  size_t count);

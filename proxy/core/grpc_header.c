@@ -163,14 +163,3 @@ bool grpc_is_base64_list(struct bytes value)
     }
     return true;
 }
-
-void grpc_message_encode(struct buf *out, const char *message)
-{
-    for (const char *p = message; *p; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c >= 0x20 && c <= 0x7e && c != '%')
-            buf_byte(out, c);
-        else
-            buf_printf(out, "%%%02X", c);
-    }
-}

@@ -39,7 +39,5 @@ bool grpc_timeout_parse(struct bytes value, int64_t *out_ms);
 size_t grpc_timeout_format(int64_t left_ms, char *out);
 /* Base64 with or without padding, several values parted by commas. */
 bool grpc_is_base64_list(struct bytes value);
-/* Appends what grpc-message may hold: printable ASCII, everything else as %XX. */
-void grpc_message_encode(struct buf *out, const char *message);
 /* Decimal digits only; false: none, or past 64 bits. */
 bool grpc_number_parse(struct bytes value, uint64_t *out);

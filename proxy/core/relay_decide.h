@@ -59,10 +59,10 @@ struct relay_verdict {
     bool back_off; /* PARK for a pause that grows, not merely until the leader has room */
     /* of FAIL: */
     enum relay_status status;
-    const char *reason, *message;
-    bool not_executed; /* certainly nothing happened */
-    bool unknown;      /* it may or may not have happened */
-    bool pushback;     /* tell the client when to come again */
+    const char *reason, *message; /* static; printable ASCII without %: nothing to encode */
+    bool not_executed;            /* certainly nothing happened */
+    bool unknown;                 /* it may or may not have happened */
+    bool pushback;                /* tell the client when to come again */
 };
 
 struct relay_verdict relay_decide(const struct relay_facts *f, enum relay_event event,

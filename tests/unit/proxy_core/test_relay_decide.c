@@ -113,6 +113,8 @@ static void every_row_of_the_table(void **state)
         if (v.act == RELAY_FAIL) {
             assert_non_null(v.reason);
             assert_non_null(v.message);
+            for (const char *m = v.message; *m; m++)
+                assert_true(*m >= ' ' && *m <= '~' && *m != '%');
         }
     }
 }
