@@ -160,14 +160,24 @@ const struct command *cli_find(char **words, int count, int *used)
     return NULL;
 }
 
-/* Every option of every command: enough to tell words from the values of options. */
+/* Every option of every command, only to tell words from the values of options: of one name,
+ * commands may want different things. */
 static size_t all_rows(struct option_row rows[ROWS_MAX])
 {
+    static bool flag;
+    static const char *text;
     memcpy(rows, global_rows, sizeof global_rows);
     size_t n = GLOBAL_ROWS;
     for (size_t i = 0; i < command_count; i++)
         for (size_t r = 0; r < commands[i]->row_count && n < ROWS_MAX; r++)
             rows[n++] = commands[i]->rows[r];
+    for (size_t i = 0; i < n; i++) {
+        bool is_flag = rows[i].kind == OPTION_FLAG;
+        rows[i] = (struct option_row){.name = rows[i].name,
+                                      .value = rows[i].value,
+                                      .kind = is_flag ? OPTION_FLAG : OPTION_STRING,
+                                      .target = is_flag ? (void *)&flag : (void *)&text};
+    }
     return n;
 }
 
