@@ -1,0 +1,581 @@
+/* The election of one member, step by step. tests/sim plays many of them against each other. */
+#include "tests/unit/meta_core/election_kit.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define COMMIT KIT_PREFIX "state/commit"
+#define QUEUE KIT_PREFIX "live/election/"
+#define RELEASED KIT_PREFIX "live/released"
+#define MEMBERS KIT_PREFIX "live/members/"
+
+static int setup(void **state)
+{
+    *state = drive_new(NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    drive_free(*state);
+    return 0;
+}
+
+static void see(struct drive *d, const struct record_bytes *bytes, int64_t received_ms)
+{
+    drive_event(d, (struct election_event){
+                       .kind = ELECTION_RECORD_SEEN, .bytes = *bytes, .received_ms = received_ms});
+}
+
+static void look_around(struct drive *d, int64_t create_revision, bool first, int64_t revision)
+{
+    struct election_live live = {.lease = election_lease(d->e),
+                                 .create_revision = create_revision,
+                                 .first = first,
+                                 .revision = revision,
+                                 .released = d->released};
+    drive_event(d, (struct election_event){.kind = ELECTION_LIVE_CHANGED, .live = live});
+}
+
+static void of_epoch(struct drive *d, enum election_event_kind kind)
+{
+    drive_event(d, (struct election_event){.kind = kind, .epoch = 1, .sent_ms = d->now_ms});
+}
+
+/* ---- into the queue ---- */
+
+static void it_gets_a_lease_and_registers(void **state)
+{
+    struct drive *d = *state;
+    assert_int_equal(d->calls, 1);
+    assert_int_equal(d->call.kind, CALL_GRANT);
+    assert_int_equal(d->call.ttl_s, 5);
+    assert_true(d->call.lease > 0);
+    drive_granted(d, 5000);
+    const struct election_action *keep = drive_action(d, ELECTION_KEEP);
+    assert_non_null(keep);
+    assert_int_equal(keep->lease, d->asked.txn.success[0].lease);
+    assert_int_equal(keep->every_ms, 1250);
+    assert_int_equal(drive_action(d, ELECTION_TELL)->lease, keep->lease);
+    assert_int_equal(drive_action(d, ELECTION_TELL)->release.epoch, 0);
+    assert_null(drive_action(d, ELECTION_WARN));
+    assert_true(drive_asks(d, MEMBERS "m1"));
+    assert_int_equal(d->asked.txn.compares[0].target, ETCD_CREATE);
+    assert_int_equal(d->asked.txn.compares[0].number, 0);
+}
+
+static void a_lost_grant_is_asked_for_under_the_same_id(void **state)
+{
+    struct drive *d = *state;
+    int64_t lease = d->call.lease;
+    size_t endpoint = d->call.endpoint;
+    drive_tick(d, election_next_ms(d->e));
+    assert_int_equal(d->call.kind, CALL_GRANT);
+    assert_int_equal(d->call.lease, lease);
+    assert_int_not_equal(d->call.endpoint, endpoint);
+    drive_error(d, ERR_IN_USE); /* the first one had worked */
+    assert_true(drive_asks(d, MEMBERS));
+}
+
+static void the_granted_ttl_is_the_one_that_counts(void **state)
+{
+    struct drive *d = *state;
+    drive_granted(d, 8000);
+    assert_non_null(drive_action(d, ELECTION_WARN));
+    assert_int_equal(drive_action(d, ELECTION_KEEP)->every_ms, 2000);
+    drive_succeeded(d, 10);
+    drive_event(d, (struct election_event){.kind = ELECTION_CAUGHT_UP, .flag = true});
+    drive_succeeded(d, 12);
+    d->own_revision = 12;
+    d->first = true;
+    drive_read(d);
+    assert_int_equal(drive_takeover(d).ttl_ms, 8000);
+}
+
+static void it_stands_only_when_caught_up(void **state)
+{
+    struct drive *d = *state;
+    drive_granted(d, 5000);
+    drive_succeeded(d, 10);
+    assert_int_equal(d->calls, 0);
+    assert_int_equal(election_role(d->e), ROLE_FOLLOWER);
+    drive_event(d, (struct election_event){.kind = ELECTION_CAUGHT_UP, .flag = true});
+    assert_int_equal(election_role(d->e), ROLE_CANDIDATE);
+    assert_int_equal(drive_action(d, ELECTION_PUBLISH)->role, ROLE_CANDIDATE);
+    assert_true(drive_asks(d, QUEUE));
+    drive_succeeded(d, 12);
+    drive_event(d, (struct election_event){.kind = ELECTION_CAUGHT_UP, .flag = false});
+    assert_int_equal(election_role(d->e), ROLE_FOLLOWER);
+    assert_true(drive_asks(d, QUEUE)); /* gives its key up, and only that */
+    assert_false(drive_asks(d, RELEASED));
+    assert_int_equal(d->asked.txn.compares[0].number, 12);
+}
+
+static void an_id_in_use_is_refused_by_name(void **state)
+{
+    struct drive *d = *state;
+    struct member_info other = drive_config().self;
+    struct buf value = {0};
+    snprintf(other.instance, sizeof other.instance, KIT_OTHER);
+    snprintf(other.addr, sizeof other.addr, "h9:7000");
+    member_info_encode(&other, &value);
+    drive_granted(d, 5000);
+    bool fatal = false;
+    for (int i = 0; i < 200 && !fatal; i++) {
+        struct kit_answer a;
+        kit_failed(&a, 1);
+        kit_found(&a, 0, (struct etcd_kv){.value = buf_view(&value), .lease = 77});
+        drive_event(d, (struct election_event){
+                           .kind = ELECTION_ANSWERED, .call = d->call.id, .result = &a.result});
+        const struct election_action *action = drive_action(d, ELECTION_FATAL);
+        fatal = action != NULL;
+        if (fatal) {
+            assert_int_equal(action->err.code, ERR_IN_USE);
+            assert_non_null(strstr(action->err.message, "h9:7000"));
+            assert_true(d->now_ms > 6000); /* a dead one's lease would have ended by now */
+        } else {
+            drive_tick(d, election_next_ms(d->e));
+        }
+    }
+    assert_true(fatal);
+    buf_close(&value);
+}
+
+static void its_own_former_record_is_replaced(void **state)
+{
+    struct drive *d = *state;
+    struct member_info former = drive_config().self;
+    struct kit_answer a;
+    struct buf value = {0};
+    snprintf(former.start, sizeof former.start, KIT_OTHER);
+    member_info_encode(&former, &value);
+    drive_granted(d, 5000);
+    kit_failed(&a, 1);
+    kit_found(&a, 0, (struct etcd_kv){.value = buf_view(&value), .lease = 77});
+    drive_event(d, (struct election_event){
+                       .kind = ELECTION_ANSWERED, .call = d->call.id, .result = &a.result});
+    for (int i = 0; i < 3 && d->call.kind != CALL_REVOKE; i++)
+        drive_succeeded(d, 11); /* what that process led is released first */
+    assert_int_equal(d->call.kind, CALL_REVOKE);
+    assert_int_equal(d->call.lease, 77);
+    drive_event(d, (struct election_event){.kind = ELECTION_ANSWERED, .call = d->call.id});
+    assert_true(drive_asks(d, MEMBERS));
+    buf_close(&value);
+}
+
+/* ---- the wait and the takeover ---- */
+
+static void an_empty_etcd_is_led_at_once(void **state)
+{
+    struct drive *d = *state;
+    drive_to_queue(d);
+    drive_read(d);
+    assert_true(drive_asks(d, COMMIT));
+    struct record r = drive_takeover(d);
+    assert_int_equal(r.epoch, 1);
+    assert_int_equal(r.seq, 0);
+    assert_string_equal(r.leader, "m1");
+    assert_int_equal(d->asked.txn.compare_count, 3);
+    const struct election_action *tell = drive_action(d, ELECTION_TELL);
+    assert_non_null(tell); /* before etcd can know of it */
+    assert_true(drive_position(d, ELECTION_TELL) < drive_position(d, ELECTION_CALL));
+    assert_int_equal(tell->release.epoch, 1);
+    assert_string_equal(tell->release.nonce, r.nonce);
+    drive_succeeded(d, 20);
+    const struct election_action *lead = drive_action(d, ELECTION_LEAD);
+    assert_non_null(lead);
+    assert_int_equal(lead->leadership->epoch, 1);
+    assert_int_equal(lead->leadership->takeover_revision, 20);
+    assert_int_equal(lead->leadership->ttl_ms, 5000);
+    assert_int_equal(lead->leadership->margin_ms, 500);
+    assert_int_equal(lead->leadership->first_attempt_ms, 1000);
+    assert_int_equal(lead->leadership->seat.create_revision, 12);
+    assert_int_equal(election_role(d->e), ROLE_ACTIVATING);
+    of_epoch(d, ELECTION_ACTIVATED);
+    assert_int_equal(drive_action(d, ELECTION_PUBLISH)->role, ROLE_LEADER);
+    assert_int_equal(drive_action(d, ELECTION_PUBLISH)->epoch, 1);
+}
+
+/* When the takeover is sent, on the way from tick to tick. */
+static int64_t takeover_time(struct drive *d)
+{
+    for (int i = 0; i < 400; i++) {
+        if (drive_asks(d, COMMIT))
+            return d->now_ms;
+        if (d->calls && d->call.kind == CALL_TXN && d->asked.txn.compare_count == 0)
+            drive_read(d);
+        else
+            drive_tick(d, election_next_ms(d->e));
+    }
+    fail_msg("no takeover came");
+    return 0;
+}
+
+static struct record_bytes old_record(int64_t ttl_ms, uint64_t seq)
+{
+    struct record r = kit_record(5, seq, (char)('a' + (char)seq % 6));
+    struct record_bytes b;
+    r.ttl_ms = ttl_ms;
+    record_bytes_encode(&b, &r);
+    return b;
+}
+
+static void it_waits_as_long_as_the_record_says(void **state)
+{
+    struct drive *d = *state;
+    d->commit = old_record(9000, 1);
+    d->now_ms = 2000;
+    drive_to_queue(d);
+    assert_int_equal(takeover_time(d), 2000 + 9000);
+    assert_int_equal(drive_takeover(d).epoch, 6);
+    assert_true(bytes_equal(d->asked.txn.compares[1].value, record_view(&d->commit)));
+}
+
+static void it_waits_from_the_first_receipt_of_these_bytes(void **state)
+{
+    struct drive *d = *state;
+    d->commit = old_record(3000, 1);
+    d->now_ms = 2000;
+    see(d, &d->commit, 1500);
+    see(d, &d->commit, 1900); /* the same again */
+    drive_to_queue(d);
+    assert_int_equal(takeover_time(d), 1500 + 3000);
+}
+
+static void a_changed_record_starts_the_wait_anew(void **state)
+{
+    struct drive *d = *state;
+    d->commit = old_record(3000, 1);
+    drive_to_queue(d);
+    drive_read(d);
+    d->now_ms = 3900;
+    d->commit = old_record(3000, 2);
+    see(d, &d->commit, 3800);
+    assert_int_equal(takeover_time(d), 3800 + 3000);
+    assert_true(bytes_equal(d->asked.txn.compares[1].value, record_view(&d->commit)));
+}
+
+static void a_late_message_with_an_older_record_changes_nothing(void **state)
+{
+    struct drive *d = *state;
+    struct record_bytes older = old_record(3000, 1);
+    d->commit = old_record(3000, 2);
+    drive_to_queue(d);
+    drive_read(d);
+    int64_t seen_ms = d->now_ms;
+    d->now_ms += 500;
+    see(d, &older, d->now_ms);
+    assert_int_equal(takeover_time(d), seen_ms + 3000);
+}
+
+static void released_by_epoch_and_nonce_needs_no_wait(void **state)
+{
+    struct drive *d = *state;
+    d->commit = old_record(9000, 1);
+    d->released.epoch = 5;
+    snprintf(d->released.nonce, sizeof d->released.nonce, KIT_NONCE);
+    drive_to_queue(d);
+    assert_int_equal(takeover_time(d), d->now_ms);
+}
+
+static void released_that_comes_by_watch_ends_the_wait(void **state)
+{
+    struct drive *d = *state;
+    d->commit = old_record(9000, 1);
+    drive_to_queue(d);
+    drive_read(d);
+    d->now_ms += 700;
+    d->released.epoch = 5;
+    snprintf(d->released.nonce, sizeof d->released.nonce, KIT_NONCE);
+    look_around(d, 12, true, 60);
+    assert_int_equal(takeover_time(d), 1700);
+}
+
+static void released_of_another_nonce_or_epoch_does_not_count(void **state)
+{
+    (void)state;
+    for (int wrong = 0; wrong < 2; wrong++) {
+        struct drive *d = drive_new(NULL);
+        d->commit = old_record(9000, 1);
+        d->released.epoch = wrong ? 5 : 6;
+        snprintf(d->released.nonce, sizeof d->released.nonce, wrong ? KIT_OTHER : KIT_NONCE);
+        drive_to_queue(d);
+        assert_int_equal(takeover_time(d), 1000 + 9000);
+        drive_free(d);
+    }
+}
+
+static void its_own_former_leadership_needs_no_wait(void **state)
+{
+    (void)state;
+    struct election_config config = drive_config();
+    config.dead.epoch = 5;
+    snprintf(config.dead.nonce, sizeof config.dead.nonce, KIT_NONCE);
+    struct drive *d = drive_new(&config);
+    d->commit = old_record(9000, 1);
+    drive_to_queue(d);
+    assert_int_equal(takeover_time(d), 1000);
+    drive_free(d);
+}
+
+static void the_takeover_is_sent_again_as_it_was(void **state)
+{
+    struct drive *d = *state;
+    drive_to_queue(d);
+    drive_read(d);
+    struct record first = drive_takeover(d);
+    size_t endpoint = d->call.endpoint;
+    drive_tick(d, election_next_ms(d->e));
+    struct record second = drive_takeover(d);
+    assert_memory_equal(&first, &second, sizeof first);
+    assert_int_not_equal(endpoint, d->call.endpoint);
+    record_bytes_encode(&d->commit, &first); /* the first one had won */
+    drive_failed(d);
+    const struct election_action *lead = drive_action(d, ELECTION_LEAD);
+    assert_non_null(lead);
+    assert_int_equal(lead->leadership->takeover_revision, 15);
+    assert_int_equal(lead->leadership->first_attempt_ms, 1000);
+}
+
+static void a_lost_takeover_is_waited_for_anew(void **state)
+{
+    struct drive *d = *state;
+    drive_to_queue(d);
+    drive_read(d);
+    d->now_ms = 1400;
+    d->commit = old_record(3000, 1); /* somebody was faster */
+    drive_failed(d);
+    assert_null(drive_action(d, ELECTION_LEAD));
+    const struct election_action *tell = drive_action(d, ELECTION_TELL);
+    assert_non_null(tell); /* there is nothing to release any more */
+    assert_int_equal(tell->release.epoch, 0);
+    assert_int_equal(takeover_time(d), 1400 + 3000);
+    assert_int_equal(drive_takeover(d).epoch, 6);
+}
+
+static void who_cannot_take_over_gives_way(void **state)
+{
+    struct drive *d = *state;
+    d->commit = old_record(3000, 1);
+    drive_to_queue(d);
+    takeover_time(d);
+    bool left = false;
+    for (int i = 0; i < 400 && !left; i++) {
+        drive_tick(d, election_next_ms(d->e));
+        left = drive_asks(d, QUEUE) && !drive_asks(d, COMMIT);
+    }
+    assert_true(left);
+    assert_true(d->now_ms >= 1000 + 3000 && d->now_ms <= 1000 + 3000 + 5000);
+    assert_int_equal(election_role(d->e), ROLE_FOLLOWER);
+    drive_succeeded(d, 70);
+    assert_false(drive_asks(d, QUEUE)); /* it rests before it stands again */
+}
+
+static void state_without_commit_is_fatal(void **state)
+{
+    struct drive *d = *state;
+    drive_to_queue(d);
+    drive_read(d);
+    drive_failed(d);
+    const struct election_action *fatal = drive_action(d, ELECTION_FATAL);
+    assert_non_null(fatal);
+    assert_int_equal(fatal->err.code, ERR_EPOCH_REGRESSION);
+}
+
+/* ---- the end of a leadership ---- */
+
+static void assert_stepped_down(const struct drive *d)
+{
+    int gate = drive_position(d, ELECTION_CLOSE_GATE), call = drive_position(d, ELECTION_CALL);
+    assert_true(gate >= 0);
+    assert_int_equal(d->out.actions[gate].epoch, 1);
+    assert_true(gate < drive_position(d, ELECTION_PUBLISH));
+    assert_true(gate < drive_position(d, ELECTION_STEP_DOWN));
+    assert_true(call < 0 || gate < call);
+    assert_int_equal(election_role(d->e), ROLE_STEPPING_DOWN);
+}
+
+static void a_ttl_without_proof_ends_it(void **state)
+{
+    struct drive *d = *state;
+    drive_to_lead(d);
+    of_epoch(d, ELECTION_ACTIVATED);
+    d->now_ms = 4000;
+    of_epoch(d, ELECTION_RENEWED);
+    drive_tick(d, 8999);
+    assert_int_equal(election_role(d->e), ROLE_LEADER);
+    assert_true(election_next_ms(d->e) <= 9000);
+    drive_tick(d, 9000);
+    assert_stepped_down(d);
+    assert_true(drive_asks(d, RELEASED) && drive_asks(d, QUEUE));
+}
+
+static void proofs_of_another_epoch_do_not_count(void **state)
+{
+    struct drive *d = *state;
+    drive_to_lead(d);
+    d->now_ms = 4000;
+    drive_event(d, (struct election_event){.kind = ELECTION_RENEWED, .epoch = 2, .sent_ms = 4000});
+    drive_event(d, (struct election_event){.kind = ELECTION_ACTIVATED, .epoch = 2});
+    assert_int_equal(election_role(d->e), ROLE_ACTIVATING);
+    drive_tick(d, 6000);
+    assert_stepped_down(d);
+}
+
+static void reasons_to_step_down(void **state)
+{
+    (void)state;
+    for (int reason = 0; reason < 6; reason++) {
+        struct drive *d = drive_new(NULL);
+        struct record_bytes other = kit_bytes(2, 0, 'd');
+        drive_to_lead(d);
+        of_epoch(d, ELECTION_ACTIVATED);
+        d->now_ms = 1500;
+        switch (reason) {
+        case 0: /* not this lease */
+            drive_event(d, (struct election_event){.kind = ELECTION_LEASE_KEPT, .lease = 1});
+            assert_int_equal(election_role(d->e), ROLE_LEADER);
+            drive_event(d, (struct election_event){.kind = ELECTION_LEASE_KEPT,
+                                                   .lease = election_lease(d->e)});
+            break;
+        case 1: /* an older view than that in which the key was made */
+            look_around(d, 0, false, 11);
+            assert_int_equal(election_role(d->e), ROLE_LEADER);
+            look_around(d, 0, false, 60);
+            break;
+        case 2:
+            look_around(d, 59, true, 60); /* somebody put the key anew */
+            break;
+        case 3:
+            see(d, &other, d->now_ms);
+            break;
+        case 4:
+            of_epoch(d, ELECTION_DEPOSED);
+            break;
+        case 5:
+            of_epoch(d, ELECTION_ACTIVATION_FAILED);
+            break;
+        }
+        assert_stepped_down(d);
+        assert_int_equal(drive_asks(d, RELEASED), reason != 3); /* it is history then */
+        of_epoch(d, ELECTION_RENEWED); /* late answers bring nothing back */
+        of_epoch(d, ELECTION_ACTIVATED);
+        assert_int_equal(election_role(d->e), ROLE_STEPPING_DOWN);
+        drive_free(d);
+    }
+}
+
+static void it_follows_only_when_settled_and_its_key_is_gone(void **state)
+{
+    struct drive *d = *state;
+    drive_to_lead(d);
+    of_epoch(d, ELECTION_ACTIVATED);
+    of_epoch(d, ELECTION_DEPOSED);
+    drive_succeeded(d, 40); /* released, key deleted */
+    assert_int_equal(election_role(d->e), ROLE_STEPPING_DOWN);
+    assert_false(drive_asks(d, QUEUE));
+    d->commit = old_record(9000, 1);
+    of_epoch(d, ELECTION_SETTLED);
+    assert_int_equal(drive_action(d, ELECTION_PUBLISH)->role, ROLE_FOLLOWER);
+    assert_true(drive_asks(d, QUEUE)); /* and stands again */
+}
+
+static void a_drained_leader_settles_resigns_and_revokes(void **state)
+{
+    struct drive *d = *state;
+    drive_to_lead(d);
+    of_epoch(d, ELECTION_ACTIVATED);
+    drive_event(d, (struct election_event){.kind = ELECTION_DRAIN});
+    assert_stepped_down(d);
+    assert_int_equal(d->calls, 0); /* what is in flight is settled first */
+    of_epoch(d, ELECTION_SETTLED);
+    assert_true(drive_asks(d, RELEASED));
+    drive_succeeded(d, 40);
+    assert_int_equal(d->call.kind, CALL_REVOKE);
+    assert_null(drive_action(d, ELECTION_DRAINED));
+    drive_event(d, (struct election_event){.kind = ELECTION_ANSWERED, .call = d->call.id});
+    assert_non_null(drive_action(d, ELECTION_DRAINED));
+    drive_tick(d, d->now_ms + 10000);
+    assert_int_equal(d->out.count, 0); /* nothing comes after the last one */
+    assert_true(election_next_ms(d->e) == INT64_MAX);
+}
+
+static void a_follower_that_drains_gives_its_lease_back(void **state)
+{
+    struct drive *d = *state;
+    drive_to_queue(d);
+    drive_event(d, (struct election_event){.kind = ELECTION_DRAIN});
+    assert_int_equal(d->call.kind, CALL_REVOKE);
+    assert_int_equal(election_role(d->e), ROLE_FOLLOWER);
+    bool drained = false;
+    int64_t from_ms = d->now_ms; /* etcd does not answer */
+    for (int i = 0; i < 100 && !drained; i++) {
+        drive_tick(d, election_next_ms(d->e));
+        drained = drive_action(d, ELECTION_DRAINED) != NULL;
+    }
+    assert_true(drained && d->now_ms <= from_ms + 5000);
+}
+
+static void answers_of_another_etcd_do_not_count(void **state)
+{
+    struct drive *d = *state;
+    struct kit_answer a;
+    drive_to_queue(d);
+    drive_read(d);
+    kit_succeeded(&a, 20);
+    a.result.header.cluster_id++;
+    drive_event(d, (struct election_event){
+                       .kind = ELECTION_ANSWERED, .call = d->call.id, .result = &a.result});
+    assert_int_equal(election_role(d->e), ROLE_CANDIDATE);
+}
+
+static void a_takeover_with_an_empty_answer_goes_on(void **state)
+{
+    struct drive *d = *state;
+    struct kit_answer a;
+    drive_to_queue(d);
+    drive_read(d);
+    struct record first = drive_takeover(d);
+    kit_failed(&a, 0);
+    drive_event(d, (struct election_event){
+                       .kind = ELECTION_ANSWERED, .call = d->call.id, .result = &a.result});
+    drive_tick(d, election_next_ms(d->e));
+    struct record again = drive_takeover(d);
+    assert_memory_equal(&first, &again, sizeof first);
+}
+
+#define ROW(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW(it_gets_a_lease_and_registers),
+        ROW(a_lost_grant_is_asked_for_under_the_same_id),
+        ROW(the_granted_ttl_is_the_one_that_counts),
+        ROW(it_stands_only_when_caught_up),
+        ROW(an_id_in_use_is_refused_by_name),
+        ROW(its_own_former_record_is_replaced),
+        ROW(an_empty_etcd_is_led_at_once),
+        ROW(it_waits_as_long_as_the_record_says),
+        ROW(it_waits_from_the_first_receipt_of_these_bytes),
+        ROW(a_changed_record_starts_the_wait_anew),
+        ROW(a_late_message_with_an_older_record_changes_nothing),
+        ROW(released_by_epoch_and_nonce_needs_no_wait),
+        ROW(released_that_comes_by_watch_ends_the_wait),
+        cmocka_unit_test(released_of_another_nonce_or_epoch_does_not_count),
+        cmocka_unit_test(its_own_former_leadership_needs_no_wait),
+        ROW(the_takeover_is_sent_again_as_it_was),
+        ROW(a_lost_takeover_is_waited_for_anew),
+        ROW(who_cannot_take_over_gives_way),
+        ROW(state_without_commit_is_fatal),
+        ROW(a_ttl_without_proof_ends_it),
+        ROW(proofs_of_another_epoch_do_not_count),
+        cmocka_unit_test(reasons_to_step_down),
+        ROW(it_follows_only_when_settled_and_its_key_is_gone),
+        ROW(a_drained_leader_settles_resigns_and_revokes),
+        ROW(a_follower_that_drains_gives_its_lease_back),
+        ROW(answers_of_another_etcd_do_not_count),
+        ROW(a_takeover_with_an_empty_answer_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
