@@ -6,7 +6,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 import grpc
 from h2.settings import SettingCodes
-from h2_backend import GRPC, Gate, echo, in_turn, not_executed, silent
+from h2_backend import GRPC, Gate, answer, echo, in_turn, not_executed, silent
+from h2_client import request
 from h2_peer import CANCEL
 from proxy_harness import GET, PARKED, PUT, STREAM, UNARY, ProxyTest, main, run_proxy
 
@@ -119,10 +120,11 @@ class ParkingTest(ProxyTest):
     def test_parked_calls_in_memory(self):
         """Two hundred parked uploads: no more than --park-bytes and what a call costs."""
         cluster, proxy, client = self.lot("--park-bytes", "32MiB")
+        cluster.on(UNARY, answer(b"got it"))
         before = proxy.rss()
         calls = [client.open(UNARY) for _ in range(200)]
         for call in calls:
-            client.send_later(call, bytes(1 << 20), end=True)
+            client.send_later(call, bytes(1 << 18), end=True)
         proxy.wait_metric(PARKED, 1)
         for _ in range(5):
             client.ping()
@@ -262,6 +264,21 @@ class CancelTest(ProxyTest):
             client.cancel(call, code)
             self.lab.wait(lambda: upstream.reset is not None, "the upstream call is reset")
             self.assertEqual(upstream.reset, CANCEL)
+
+    def test_cancelled_in_the_flight_it_came_with(self):
+        """HEADERS and RST_STREAM in one packet, several times: nothing of it is left behind."""
+        _, _, client = self.pair("--upstream-connections", "1")
+        self.assert_ok(client.unary(UNARY))
+
+        def open_and_cancel():
+            stream_id = client.peer.h2.get_next_available_stream_id()
+            client.peer.h2.send_headers(stream_id, request(UNARY))
+            client.peer.h2.reset_stream(stream_id, CANCEL)
+            client.peer.flush()
+        for _ in range(5):
+            self.lab.call(open_and_cancel)
+            client.ping()
+        self.assert_ok(client.unary(UNARY))
 
     def test_client_cancels_a_stream(self):
         cluster, _, client = self.pair()

@@ -150,7 +150,7 @@ class H2Peer(asyncio.Protocol):
     # The script's side, in the loop's thread.
 
     def flush(self):
-        if self.frozen or self.closed or self.transport is None:
+        if self.frozen or self.transport is None or self.transport.is_closing():
             return
         data = self.h2.data_to_send()
         if data:
@@ -169,7 +169,7 @@ class H2Peer(asyncio.Protocol):
     def write_raw(self, data):
         """Bytes as they are, after everything sent before."""
         self.flush()
-        if not self.closed:
+        if not self.transport.is_closing():
             self.transport.write(data)
 
     def send_goaway(self, last_id=LAST_ID, code=NO_ERROR):
