@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define MAP_BYTES_DEFAULT (64ull << 30)
@@ -19,8 +20,18 @@ static struct err damaged(const struct store *s, const char *why)
                     s->cache_dir, why);
 }
 
+/* LMDB calls a write that was cut short EIO, and on a full disk that is what the first one is. */
+static bool disk_is_full(const struct store *s)
+{
+    enum { SPARE_BYTES = 1024 * 1024 };
+    struct statvfs fs;
+    return statvfs(s->cache_dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < SPARE_BYTES;
+}
+
 struct err store_err(const struct store *s, int rc, const char *what)
 {
+    if (rc == EIO && disk_is_full(s))
+        rc = ENOSPC;
     switch (rc) {
     case 0:
         return OK_ERR;
