@@ -172,9 +172,9 @@ class H2Peer(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.write(data)
 
-    def send_goaway(self, last_id=LAST_ID, code=NO_ERROR):
+    def send_goaway(self, last_id=LAST_ID, code=NO_ERROR, text=b""):
         """Without h2's knowledge, which would close the connection for it."""
-        frame = GoAwayFrame(0)
+        frame = GoAwayFrame(0, additional_data=text)
         frame.last_stream_id, frame.error_code = last_id, code
         self.write_raw(frame.serialize())
 
