@@ -22,8 +22,9 @@ static inline struct bytes rpc_core_view(const grpc_slice *s)
     return bytes_of(GRPC_SLICE_START_PTR(*s), GRPC_SLICE_LENGTH(*s));
 }
 
-/* Around what goes through a completion queue: given before C core gets the tag, taken when it hands it back.
- * C core's own synchronisation is enough, but the thread sanitizer does not see it. */
+/* Around what goes through a completion queue: given before C core gets the tag, taken when it
+ * hands it back. C core's own synchronisation is enough, but the thread sanitizer does not see it.
+ */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #define rpc_core_give(tag) __tsan_release(tag)

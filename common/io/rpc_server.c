@@ -23,9 +23,12 @@
  * cut. */
 #define MEMORY_LIMIT_BYTES ((size_t)1 << 30)
 
+_Thread_local struct rpc_queue *rpc_this_queue;
+
 static void *queue_run(void *arg)
 {
     struct rpc_queue *q = arg;
+    rpc_this_queue = q;
     for (;;) {
         grpc_event e = grpc_completion_queue_next(q->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
         if (e.type == GRPC_QUEUE_SHUTDOWN)
@@ -188,7 +191,7 @@ static void queues_free(struct rpc_server *s, bool running)
         grpc_completion_queue_destroy(q->cq);
         while (q->pool) {
             struct rpc_call *call = q->pool;
-            q->pool = call->next_pooled;
+            q->pool = call->next;
             rpc_call_free(call);
         }
     }

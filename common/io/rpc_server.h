@@ -30,7 +30,7 @@ struct rpc_server_config {
     /* Once for each call, when it is answered, for counting; path is that of the method, or
      * "other". */
     void (*answered)(const char *path, int status);
-    int max_streams;          /* HTTP/2 streams open on one connection; 0: 10000 */
+    int max_streams; /* HTTP/2 streams open on one connection; 0: 10000 */
 };
 
 /* Listens and serves before it returns. IN_USE names the address that is taken. */

@@ -20,6 +20,8 @@ struct rpc_queue {
     pthread_t thread;
     struct rpc_call *pool; /* of this queue's thread only */
     size_t pooled;
+    struct rpc_call
+        *handed_over;       /* a stack, atomic: answers of other threads, for this one to send */
     int64_t calls, streams; /* given to handlers and not yet done; atomic */
 };
 
@@ -76,8 +78,8 @@ struct rpc_call {
     struct rpc_queue *queue;
     const struct rpc_method *method; /* NULL: the slot for paths that no method has */
     void *registered;
-    struct rpc_call *next_pooled;
-    struct rpc_tag arrived, answered, written;
+    struct rpc_call *next; /* in the pool, or among the answers handed over */
+    struct rpc_tag arrived, answered, written, handed_over;
     grpc_call *core;
     gpr_timespec deadline;
     grpc_call_details details; /* without a method */
@@ -95,6 +97,9 @@ struct rpc_call {
     grpc_status_code status;
     struct rpc_stream *stream; /* NULL: answered as a unary call */
 };
+
+/* The queue whose thread this is; NULL on other threads. */
+extern _Thread_local struct rpc_queue *rpc_this_queue;
 
 static inline bool rpc_server_draining(const struct rpc_server *s)
 {

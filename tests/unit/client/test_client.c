@@ -17,6 +17,17 @@ struct play {
 };
 
 static struct play one = {.id = "one"}, two = {.id = "two"};
+
+/* Handlers hold it; the tests pass through it before and after each call, and look only between
+ * calls. */
+static pthread_mutex_t stage = PTHREAD_MUTEX_INITIALIZER;
+
+static void pass_stage(void)
+{
+    pthread_mutex_lock(&stage);
+    pthread_mutex_unlock(&stage);
+}
+
 static struct client *client;
 static struct arena memory;
 
@@ -32,6 +43,7 @@ static void say_leader(struct rpc_call *call, void *ctx)
 {
     struct play *p = ctx;
     Baton__V1__LeaderState m = BATON__V1__LEADER_STATE__INIT;
+    pthread_mutex_lock(&stage);
     p->asked++;
     m.member_id = (char *)p->id;
     m.cluster_id = (char *)"c";
@@ -42,6 +54,7 @@ static void say_leader(struct rpc_call *call, void *ctx)
         m.id = (char *)p->leader->id;
         m.addr = p->leader->f.addr;
     }
+    pthread_mutex_unlock(&stage);
     reply_packed(call, &m.base);
 }
 
@@ -60,14 +73,15 @@ static void take_put(struct rpc_call *call, void *ctx)
 {
     struct play *p = ctx;
     struct bytes id = rpc_call_metadata(call, "baton-request-id");
-    snprintf(p->ids[p->puts++ % 8], sizeof p->ids[0], "%.*s", (int)id.len, (const char *)id.data);
-    if (p->script[p->at]) {
-        refuse(call, p, p->script[p->at++]);
-        return;
-    }
     Baton__V1__PutResponse m = BATON__V1__PUT_RESPONSE__INIT;
     m.revision = 78;
-    reply_packed(call, &m.base);
+    pthread_mutex_lock(&stage);
+    snprintf(p->ids[p->puts++ % 8], sizeof p->ids[0], "%.*s", (int)id.len, (const char *)id.data);
+    if (p->script[p->at])
+        refuse(call, p, p->script[p->at++]);
+    else
+        reply_packed(call, &m.base);
+    pthread_mutex_unlock(&stage);
 }
 
 static void play_start(struct play *p)
@@ -110,7 +124,10 @@ static void connect_to(const char *addresses, int attempts_max)
 static struct err put_within(int64_t ms)
 {
     struct kv_answer a = {0};
-    return client_kv_put(client, bytes_str("k"), bytes_str("v"), in_ms(ms), &memory, &a);
+    pass_stage();
+    struct err e = client_kv_put(client, bytes_str("k"), bytes_str("v"), in_ms(ms), &memory, &a);
+    pass_stage();
+    return e;
 }
 
 static void a_follower_names_the_leader(void **state)

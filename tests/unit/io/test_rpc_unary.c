@@ -53,6 +53,34 @@ static void hold(struct rpc_call *call, void *ctx)
     held_put(&held, call);
 }
 
+/* Calls that wait together and are answered in a burst, by a thread that is none of the server's.
+ */
+enum { CROWD = 300 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct rpc_call *calls[CROWD];
+    int count, answered, wrong;
+} crowd = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void gather(struct rpc_call *call, void *ctx)
+{
+    pthread_mutex_lock(&crowd.lock);
+    crowd.calls[crowd.count++] = call;
+    pthread_cond_broadcast(&crowd.changed);
+    pthread_mutex_unlock(&crowd.lock);
+}
+
+static void on_crowd(void *arg, const struct err *e, struct rpc_answer *answer)
+{
+    pthread_mutex_lock(&crowd.lock);
+    crowd.answered++;
+    crowd.wrong += err_is(e) || !bytes_equal(buf_view(&answer->message), bytes_str(arg));
+    pthread_cond_broadcast(&crowd.changed);
+    pthread_mutex_unlock(&crowd.lock);
+}
+
 static const struct rpc_method methods[] = {
     {"/t.T/Echo", RPC_UNARY, echo, NULL},
     {"/t.T/Path", RPC_UNARY, say_path, NULL},
@@ -60,6 +88,7 @@ static const struct rpc_method methods[] = {
     {"/t.T/Refuse", RPC_UNARY, refuse, NULL},
     {"/t.T/RefuseUnsure", RPC_UNARY, refuse_unsure, NULL},
     {"/t.T/Hold", RPC_UNARY, hold, NULL},
+    {"/t.T/Gather", RPC_UNARY, gather, NULL},
 };
 
 static int setup(void **state)
@@ -290,6 +319,28 @@ static void calls_without_waiting(void **state)
     assert_int_equal(l.failed, 0);
 }
 
+static void answers_in_a_burst(void **state)
+{
+    struct fixture *f = *state;
+    char names[CROWD][8];
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(names[i], sizeof names[i], "%d", i);
+        rpc_channel_start(f->channel, "/t.T/Gather", bytes_str(names[i]), NULL, 0, in_ms(20000),
+                          on_crowd, names[i]);
+    }
+    pthread_mutex_lock(&crowd.lock);
+    while (crowd.count < CROWD)
+        pthread_cond_wait(&crowd.changed, &crowd.lock);
+    pthread_mutex_unlock(&crowd.lock);
+    for (int i = 0; i < CROWD; i++)
+        rpc_reply(crowd.calls[i], rpc_call_body(crowd.calls[i]), NULL, 0);
+    pthread_mutex_lock(&crowd.lock);
+    while (crowd.answered < CROWD)
+        pthread_cond_wait(&crowd.changed, &crowd.lock);
+    pthread_mutex_unlock(&crowd.lock);
+    assert_int_equal(crowd.wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +357,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_channel_finds_a_server_that_came_back, setup, teardown),
         cmocka_unit_test_setup_teardown(many_threads_call_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_without_waiting, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_in_a_burst, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
