@@ -159,11 +159,12 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream_id, const 
     return 0;
 }
 
-/* Streams above the last one of a GOAWAY are closed by the library as if they had been refused. */
-static enum up_end close_kind(const struct uplink *l, uint32_t code)
+/* The library closes as refused also what was above the last stream of a GOAWAY, and requests whose
+ * HEADERS could not go any more. */
+static enum up_end close_kind(const struct uplink *l, const struct up_stream *up, uint32_t code)
 {
     if (code == H2_REFUSED_STREAM)
-        return l->retired ? UP_NOT_SENT : UP_REFUSED;
+        return l->retired || !up->sent ? UP_NOT_SENT : UP_REFUSED;
     return code == H2_NO_ERROR ? UP_CLOSED : UP_RESET;
 }
 
@@ -174,7 +175,7 @@ static int on_stream_close(nghttp2_session *h2, int32_t stream_id, uint32_t code
     l->active--;
     l->session.worker->pump = true;
     if (up)
-        end_stream(up, close_kind(l, code), code);
+        end_stream(up, close_kind(l, up, code), code);
     return 0;
 }
 
@@ -186,21 +187,6 @@ static int on_frame_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *
     struct up_stream *up = stream_of(l, frame->hd.stream_id);
     if (up)
         up->sent = true;
-    return 0;
-}
-
-/* A request whose HEADERS could not go any more: a GOAWAY came, or it was dropped before. */
-static int on_frame_not_sent(nghttp2_session *h2, const nghttp2_frame *frame, int code, void *arg)
-{
-    struct uplink *l = arg;
-    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
-        return 0;
-    l->active--;
-    for (struct up_stream *up = l->streams; up; up = up->next)
-        if (up->id == frame->hd.stream_id) {
-            end_stream(up, UP_NOT_SENT, H2_REFUSED_STREAM);
-            break;
-        }
     return 0;
 }
 
@@ -387,7 +373,6 @@ static nghttp2_session *new_h2(struct worker *w, struct uplink *l)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_sent);
-    nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_sent);
     nghttp2_session_callbacks_set_send_data_callback(cb, send_body);
     nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
     session_options(options);
