@@ -2,6 +2,8 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/base/queue.h"
+#include "common/base/thread.h"
 #include "meta/core/read_gate.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,6 +16,12 @@ enum { WAITING_MAX = 20000 };
 struct waiter {
     void (*wake)(void *arg);
     void *arg;
+};
+
+/* Waiters that are woken together. */
+struct woken {
+    size_t count;
+    struct waiter *all;
 };
 
 /* What the commit record says of whoever leads. */
@@ -38,8 +46,30 @@ struct board {
     struct seen seen;
     struct waiter *waiting;
     size_t waiting_count, waiting_cap;
+    struct queue *woken; /* an empty one ends the thread that wakes */
+    pthread_t waker;
     _Atomic bool dying; /* set by a fatal signal */
 };
+
+/* Thousands of reads may have waited, and heartbeats must not wait for them. */
+static void *wake_run(void *arg)
+{
+    struct board *b = arg;
+    for (bool on = true; on;) {
+        struct woken *w = queue_pop(b->woken, -1);
+        for (size_t i = 0; i < w->count; i++)
+            w->all[i].wake(w->all[i].arg);
+        on = w->count > 0;
+        free(w->all);
+        free(w);
+    }
+    return NULL;
+}
+
+static void push_woken(struct board *b, struct woken woken)
+{
+    queue_push_always(b->woken, mem_dup(&woken, sizeof woken));
+}
 
 struct board *board_new(const char *member_id, const char *addr)
 {
@@ -47,6 +77,8 @@ struct board *board_new(const char *member_id, const char *addr)
     pthread_mutex_init(&b->lock, NULL);
     snprintf(b->member_id, sizeof b->member_id, "%s", member_id);
     snprintf(b->addr, sizeof b->addr, "%s", addr);
+    b->woken = queue_new(1);
+    b->waker = thread_start("woken-reads", wake_run, b);
     return b;
 }
 
@@ -54,6 +86,9 @@ void board_free(struct board *b)
 {
     if (!b)
         return;
+    push_woken(b, (struct woken){0});
+    pthread_join(b->waker, NULL);
+    queue_free(b->woken);
     pthread_mutex_destroy(&b->lock);
     free(b->waiting);
     free(b);
@@ -65,37 +100,27 @@ static void changed(struct board *b)
         b->listener(b->listener_arg);
 }
 
-/* Takes the waiting readers out under the lock; they are woken without it. */
-static struct waiter *take_waiting(struct board *b, size_t *count)
+/* Under the lock. */
+static void wake_waiting(struct board *b)
 {
-    struct waiter *all = b->waiting;
-    *count = b->waiting_count;
+    if (!b->waiting_count)
+        return;
+    push_woken(b, (struct woken){.count = b->waiting_count, .all = b->waiting});
     b->waiting = NULL;
     b->waiting_count = b->waiting_cap = 0;
-    return all;
-}
-
-static void wake_all(struct waiter *all, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        all[i].wake(all[i].arg);
-    free(all);
 }
 
 /* ---- written by the election ---- */
 
 void board_set_role(struct board *b, enum role role, uint64_t epoch)
 {
-    size_t count = 0;
-    struct waiter *woken = NULL;
     pthread_mutex_lock(&b->lock);
     b->role = role;
     b->epoch = epoch;
     if (role != ROLE_LEADER)
-        woken = take_waiting(b, &count);
+        wake_waiting(b);
     changed(b);
     pthread_mutex_unlock(&b->lock);
-    wake_all(woken, count);
 }
 
 void board_set_draining(struct board *b)
@@ -153,18 +178,15 @@ void board_open_gate(struct board *b, uint64_t epoch)
 
 void board_extend_gate(struct board *b, uint64_t epoch, int64_t deadline_ms)
 {
-    size_t count = 0;
-    struct waiter *woken = NULL;
     pthread_mutex_lock(&b->lock);
     int64_t now_ms = clock_boot_ms();
     bool was_open = read_epoch(b, now_ms) != 0;
     read_gate_extend(&b->gate, epoch, deadline_ms);
     if (read_gate_epoch(&b->gate, now_ms))
-        woken = take_waiting(b, &count);
+        wake_waiting(b);
     if (!was_open && read_epoch(b, now_ms))
         changed(b); /* it had run out for the moment */
     pthread_mutex_unlock(&b->lock);
-    wake_all(woken, count);
 }
 
 void board_see_leader(struct board *b, const struct record *record, const char *addr,

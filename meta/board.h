@@ -48,7 +48,7 @@ struct board_refusal {
 void board_refusal(struct board *b, struct board_refusal *out);
 
 /* A leader whose read deadline has passed for the moment makes readers wait: `wake` is called once,
- * on the replica's or the election's thread, when reads may go on or the member leads no more.
+ * on a thread of the board's, when reads may go on or the member leads no more, or at once.
  * false: it does not lead, or too many wait; nothing will be called. */
 bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg);
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 enum { WATCH_STATE = 1, WATCH_LIVE = 2 };
+enum { PAUSE_MAX_MS = 500, LIST_PAUSE_MAX_MS = 5000 }; /* between one try and the next */
 enum { CALL_TIMEOUT_MS = 2000, PAGE_BYTES = 1 << 20, PAGE_KEYS_MAX = 4096, STEADY_MS = 1000 };
 
 struct follow {
@@ -332,7 +333,8 @@ static struct err stay(struct follow *f)
             return err_make(ERR_CANCELLED, "reopening");
         int64_t left = silence_ms(f) - (clock_boot_ms() - atomic_load(&f->heard_ms));
         if (left <= 0)
-            return err_make(ERR_LOST, "the watch is silent");
+            return err_make(ERR_LOST, "the watch on etcd at %s is silent",
+                            etcd_endpoint_url(f->etcd, f->endpoint));
         queue_pop(f->wakes, left);
     }
     return f->end;
@@ -388,10 +390,11 @@ static void *follow_run(void *arg)
         if (e.code == ERR_CANCELLED && !atomic_load(&f->reload))
             continue; /* the replica wants it opened anew */
         if (e.code != ERR_CANCELLED) {
-            log_limited(&f->trouble_limit, LOG_WARN, "etcd at %s: %s",
-                        etcd_endpoint_url(f->etcd, f->endpoint), e.message);
+            log_limited(&f->trouble_limit, LOG_WARN, "following etcd: %s", e.message);
             f->endpoint = (f->endpoint + 1) % etcd_endpoint_count(f->etcd);
         }
+        /* a listing is heavy; all else is not, and a failover may wait for it */
+        f->backoff.max_ms = atomic_load(&f->reload) ? LIST_PAUSE_MAX_MS : PAUSE_MAX_MS;
         while (queue_pop(f->wakes, 0))
             ; /* what was said until now does not cut the pause short */
         if (!atomic_load(&f->stopping))
@@ -406,7 +409,7 @@ struct err follow_start(struct follow **out, const struct follow_config *cfg)
     f->cfg = *cfg;
     f->wakes = queue_new(1024);
     f->generation = 1;
-    f->backoff = (struct backoff){.min_ms = 20, .max_ms = 2000};
+    f->backoff = (struct backoff){.min_ms = 20, .max_ms = PAUSE_MAX_MS};
     rng_seed_os(&f->rng);
     struct err e = etcd_client_new(
         &f->etcd, &(struct etcd_config){.endpoints = cfg->etcd, .name = "etcd-follow"});

@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { INBOX_MAX = 256, LEARN_TIMEOUT_MS = 2000 };
+enum { REOPEN_MS = 1000 }; /* a watch that is open again by then was not missed */
 
 enum item_kind {
     ITEM_EVENTS,
@@ -316,6 +317,13 @@ static void publish_leader(struct replica *r, bool look_up_addr)
     board_see_leader(r->cfg.board, &r->last, r->leader_addr, r->seen_ms);
 }
 
+/* When a follower whose watch is lost falls behind. */
+static int64_t behind_ms(const struct replica *r)
+{
+    bool waits = r->mode == REPLICA_FOLLOWING && r->caught_up && !r->opened;
+    return waits ? r->lost_ms + REOPEN_MS : INT64_MAX;
+}
+
 static void check_caught_up(struct replica *r)
 {
     if (r->mode == REPLICA_FOLLOWING && r->opened && !r->broken &&
@@ -395,6 +403,7 @@ static void on_page(struct replica *r, const struct item *item)
     struct err e = OK_ERR;
     if (item->first) {
         r->broken = true;
+        replica_caught_up(r, false);
         replica_set_applied(r, 0);
         e = store_load_begin(r->cfg.store);
     }
@@ -445,6 +454,8 @@ static void on_opened(struct replica *r, const struct item *item)
         return;
     r->opened = true;
     r->opened_revision = item->revision;
+    if (r->mode == REPLICA_FOLLOWING && replica_applied(r) < item->revision)
+        replica_caught_up(r, false);
     if (r->mode == REPLICA_FOLLOWING && !r->max_txn_ops)
         learn_limits(r);
     check_caught_up(r);
@@ -466,8 +477,7 @@ static void handle(struct replica *r, struct item *item)
         break;
     case ITEM_WATCH_LOST:
         r->opened = false;
-        if (r->mode == REPLICA_FOLLOWING)
-            replica_caught_up(r, false);
+        r->lost_ms = clock_boot_ms();
         break;
     case ITEM_LEAD:
         lead_begin(r, item->leadership);
@@ -495,6 +505,7 @@ static void *replica_run(void *arg)
         learn_limits(r); /* while the follower lists what is there */
     while (!r->stopping) {
         int64_t next = lead_next_ms(r), wait = -1;
+        next = behind_ms(r) < next ? behind_ms(r) : next;
         if (next != INT64_MAX) {
             wait = next - clock_boot_ms();
             wait = wait < 0 ? 0 : wait;
@@ -502,6 +513,8 @@ static void *replica_run(void *arg)
         struct item *item = queue_pop(r->inbox, wait);
         for (; item; item = queue_pop(r->inbox, 0))
             handle(r, item);
+        if (clock_boot_ms() >= behind_ms(r))
+            replica_caught_up(r, false);
         lead_work(r);
     }
     lead_give_up(r);

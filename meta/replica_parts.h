@@ -44,6 +44,7 @@ struct replica {
     struct record last;             /* the last commit record applied; epoch 0: none */
     bool opened, caught_up, broken; /* broken: waits for a new listing */
     int64_t opened_revision;
+    int64_t lost_ms; /* when the watch was lost, while it is not opened */
     int64_t seen_ms; /* when the last commit record was received */
     char leader_addr[ADDR_MAX + 1];
     int64_t max_txn_ops; /* 0: not known yet */

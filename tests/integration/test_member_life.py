@@ -66,7 +66,7 @@ class Life(ClusterTest):
         etcd = cluster.process("etcd1")
         etcd.stop()
         member = self.member(cluster)
-        member.wait_log("etcd at http")
+        member.wait_log("following etcd")
         self.assertEqual(script.http_get(member.http, "/healthz")[0], 200)
         self.assertEqual(script.http_get(member.http, "/readyz")[0], 503)
         cluster.run_script("restart", "etcd1")
@@ -79,7 +79,7 @@ class Life(ClusterTest):
         cluster = self.etcd_alone()
         cluster.process("etcd1").stop()
         member = self.member(cluster, "--drain-timeout", "5s")
-        member.wait_log("etcd at http")
+        member.wait_log("following etcd")
         status, seconds = member.end()
         self.assertEqual(status, 0)  # it tries for a TTL to give back what it may have asked for
         self.assertLess(seconds, 5)
