@@ -234,24 +234,36 @@ static bool busy(struct bench *b)
     return more;
 }
 
-/* Who leads is asked once, best effort: members say NOT_LEADER and who does, later. */
-static void find_leader(struct bench *b)
+/* false: this seed does not answer, or knows no leader; the next one has its turn. */
+static bool ask_seed(struct bench *b, int64_t deadline_ms)
 {
     struct rpc_answer a = {0};
-    struct member_leader said;
+    struct member_leader said = {0};
     const char *seed = leader_view_pick(&b->view);
     struct err e = rpc_channel_call(channel_to(b, seed, 0), MEMBER_GET_LEADER, BYTES_NONE, NULL, 0,
-                                    clock_boot_ms() + b->cfg->timeout_ms, &a);
+                                    deadline_ms, &a);
     if (!err_is(&e))
         e = member_decode_leader(buf_view(&a.message), &said);
-    if (!err_is(&e) && said.known) {
-        struct leader_claim claim = {.cluster = said.cluster,
-                                     .epoch = said.epoch,
-                                     .revision = said.revision,
-                                     .addr = strcmp(said.id, said.member_id) ? said.addr : seed};
-        leader_view_learn(&b->view, &claim);
-    }
     rpc_answer_close(&a);
+    if (err_is(&e) || !said.known) {
+        leader_view_failed(&b->view, seed);
+        return false;
+    }
+    struct leader_claim claim = {.cluster = said.cluster,
+                                 .epoch = said.epoch,
+                                 .revision = said.revision,
+                                 .addr = strcmp(said.id, said.member_id) ? said.addr : seed};
+    leader_view_learn(&b->view, &claim);
+    return true;
+}
+
+/* Best effort: members will say NOT_LEADER, and who does lead, later. */
+static void find_leader(struct bench *b)
+{
+    int64_t share_ms = b->cfg->timeout_ms / (int64_t)b->view.count;
+    for (size_t i = 0; i < b->view.count; i++)
+        if (ask_seed(b, clock_boot_ms() + share_ms))
+            return;
 }
 
 static void prepare_all(struct bench *b)

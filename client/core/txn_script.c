@@ -1,7 +1,4 @@
 #include "client/core/txn_script.h"
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WORDS_MAX 6
@@ -11,12 +8,18 @@ struct words {
     size_t count;
 };
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
-    c = (char)tolower((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 /* One escape, behind the backslash. false: not known. */
@@ -56,7 +59,7 @@ static struct err take_quoted(const char **at, struct buf *out)
                             here);
     }
     (*at)++;
-    if (**at && !isspace((unsigned char)**at))
+    if (**at && !is_blank(**at))
         return err_make(ERR_USAGE, "a blank is missing behind a quoted word");
     return OK_ERR;
 }
@@ -67,7 +70,7 @@ static struct err take_word(const char **at, struct buf *out)
         (*at)++;
         return take_quoted(at, out);
     }
-    for (; **at && !isspace((unsigned char)**at); (*at)++)
+    for (; **at && !is_blank(**at); (*at)++)
         buf_append(out, *at, 1);
     return OK_ERR;
 }
@@ -108,10 +111,14 @@ static int place_of(struct bytes word, const char *const *list, int count)
 
 static bool parse_number(struct bytes word, int64_t *out)
 {
-    char *end;
-    errno = 0;
-    *out = strtoll(text(word), &end, 10);
-    return word.len > 0 && errno == 0 && end == text(word) + word.len && *out >= 0;
+    *out = 0;
+    for (size_t i = 0; i < word.len; i++) {
+        int digit = word.data[i] - '0';
+        if (digit < 0 || digit > 9 || *out > (INT64_MAX - digit) / 10)
+            return false;
+        *out = *out * 10 + digit;
+    }
+    return word.len > 0;
 }
 
 static struct err add_compare(struct kv_txn *t, const struct words *w)
