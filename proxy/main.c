@@ -68,6 +68,25 @@ static int complain(const struct err *e)
     return e->code == ERR_USAGE ? 2 : 1;
 }
 
+static struct err serve(struct proxy_shared *shared)
+{
+    struct server *server;
+    struct admin *admin;
+    struct err e = server_start(shared, &server);
+    if (err_is(&e))
+        return e;
+    e = admin_start(shared->options.http, server, shared, &admin);
+    if (err_is(&e)) {
+        server_stop(server);
+    } else {
+        server_run(server);
+        log_info("ended");
+    }
+    admin_stop(admin);
+    server_free(server);
+    return e;
+}
+
 int main(int argc, char **argv)
 {
     static struct proxy_shared shared;
@@ -89,17 +108,7 @@ int main(int argc, char **argv)
     shared.first_window = proxy_options_first_window(o);
     shared.relay_limits = (struct relay_limits){.replay_attempts = (unsigned)o->replay_attempts,
                                                 .replay_window_ms = o->replay_window_ms};
-    struct server *server = NULL;
-    struct admin *admin = NULL;
-    e = server_start(&shared, &server);
-    if (!err_is(&e))
-        e = admin_start(o->http, server, &shared, &admin);
-    if (err_is(&e))
-        return complain(&e); /* the workers end with the process */
-    server_run(server);
-    admin_stop(admin);
-    server_free(server);
+    e = serve(&shared);
     method_table_close(&shared.methods);
-    log_info("ended");
-    return 0;
+    return err_is(&e) ? complain(&e) : 0;
 }

@@ -31,7 +31,7 @@ struct server {
     unsigned workers_over; /* counted by the workers' threads */
     size_t max_clients;
     uint64_t refused;
-    bool draining;
+    bool listening, draining;
 };
 
 static size_t all_clients(const struct server *s, struct worker **fewest)
@@ -217,13 +217,17 @@ struct err server_start(struct proxy_shared *shared, struct server **out)
     s->workers = mem_array(s->worker_count, sizeof *s->workers);
     limit_clients(s);
     struct err e = listen_at(s, shared->options.listen);
-    if (err_is(&e))
+    if (err_is(&e)) {
+        s->worker_count = 0;
+        server_free(s);
         return e;
+    }
     for (size_t i = 0; i < s->worker_count; i++)
         s->workers[i] = worker_start(shared, (int)i, on_worker_end, s);
     failed = uv_poll_init(&s->loop, &s->listener, s->fd);
     POST(!failed);
     s->listener.data = s;
+    s->listening = true;
     return OK_ERR;
 }
 
@@ -250,13 +254,19 @@ void server_run(struct server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
 }
 
+void server_stop(struct server *s)
+{
+    close(s->fd);
+    for (size_t i = 0; i < s->worker_count; i++)
+        worker_post(s->workers[i], MAIL_STOP, -1, "");
+}
+
 void server_free(struct server *s)
 {
-    if (!s)
-        return;
     for (size_t i = 0; i < s->worker_count; i++)
         worker_join(s->workers[i]);
-    uv_close((uv_handle_t *)&s->listener, NULL);
+    if (s->listening)
+        uv_close((uv_handle_t *)&s->listener, NULL);
     uv_close((uv_handle_t *)&s->pause, NULL);
     uv_close((uv_handle_t *)&s->terminate, NULL);
     uv_close((uv_handle_t *)&s->interrupt, NULL);

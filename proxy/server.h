@@ -12,4 +12,5 @@ struct worker *server_worker(const struct server *s, size_t i);
 bool server_is_draining(const struct server *s); /* any thread */
 /* Until everything has ended after SIGTERM or SIGINT. */
 void server_run(struct server *s);
-void server_free(struct server *s); /* after server_run; NULL is fine */
+void server_stop(struct server *s); /* instead of server_run: ends the workers at once */
+void server_free(struct server *s); /* after one of the two */

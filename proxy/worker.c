@@ -72,7 +72,7 @@ static void publish(struct worker *w)
 {
     stat_set(&w->stats.relay_bytes, w->relay_bytes);
     stat_set(&w->stats.replay_bytes, w->replay_budget.used);
-    stat_set(&w->stats.clients, w->load);
+    stat_set(&w->stats.clients, __atomic_load_n(&w->load, __ATOMIC_RELAXED));
 }
 
 static void for_each_client(struct worker *w, void (*act)(struct client *k, int64_t arg),
