@@ -11,6 +11,7 @@
 
 #define DIAL_PAUSE_MIN_MS 50
 #define DIAL_PAUSE_MAX_MS 1000
+#define STEADY_MS 1000
 
 static int64_t now_of(const struct target *t)
 {
@@ -171,19 +172,30 @@ struct uplink *target_pick(struct target *t)
 
 void target_on_ready(struct target *t, struct uplink *l)
 {
-    backoff_reset(&t->backoff);
     follow_on_ready(t->follow, l);
+}
+
+/* A connection that was steady is dialled again at once, one that comes and goes is not. */
+static void pause_after_loss(struct target *t, int64_t lived_ms)
+{
+    if (lived_ms >= STEADY_MS)
+        backoff_reset(&t->backoff);
+    else
+        t->dial_not_before_ms = now_of(t) + backoff_next_ms(&t->backoff, &t->follow->worker->rng);
 }
 
 void target_on_lost(struct target *t, struct uplink *l, const char *why)
 {
+    static struct log_limit limit;
     for (size_t i = 0; i < t->link_count; i++)
         if (t->links[i] == l)
             t->links[i] = t->links[--t->link_count];
-    if (!l->ready)
+    if (!l->ready) {
         on_failure(t, why);
-    else if (!l->retired)
-        log_info("%s: connection lost: %s", t->name, why);
+    } else if (!l->retired) {
+        log_limited(&limit, LOG_INFO, "%s: connection lost: %s", t->name, why);
+        pause_after_loss(t, now_of(t) - l->opened_ms);
+    }
     target_dial(t);
 }
 
