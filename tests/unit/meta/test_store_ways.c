@@ -66,6 +66,23 @@ static bool dump_kv(void *arg, const struct etcd_kv *kv)
     return true;
 }
 
+static void count_ids(void *arg, const struct dedup_slot *slot)
+{
+    *(uint64_t *)arg += slot->ids;
+}
+
+/* The index knows the ids of the chunks that are there, and no others. */
+static void assert_index_is_exact(struct store *s)
+{
+    struct store_size size;
+    uint64_t ids = 0;
+    struct store_snapshot *snap = store_snapshot_open(s);
+    store_chunks(snap, count_ids, &ids);
+    store_snapshot_close(snap);
+    store_size(s, &size);
+    assert_int_equal(size.ids, ids);
+}
+
 static void dump_chunk(void *arg, const struct dedup_slot *slot)
 {
     buf_printf(arg, "chunk %llu at %lld: %u ids, %u bytes\n", (unsigned long long)slot->n,
@@ -103,6 +120,8 @@ static struct buf dump(struct store *s, int ids)
 static void assert_same(struct store *a, struct store *b, int ids)
 {
     struct buf left = dump(a, ids), right = dump(b, ids);
+    assert_index_is_exact(a);
+    assert_index_is_exact(b);
     assert_int_equal(left.len, right.len);
     assert_memory_equal(left.data, right.data, left.len);
     buf_close(&left);
