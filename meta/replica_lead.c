@@ -466,7 +466,7 @@ void lead_give_up(struct replica *r)
         return;
     close_writes(r);
     if (r->in_flight)
-        commit_give_up(r->commit, clock_boot_ms(), &effects);
+        commit_give_up(r->commit, &effects);
     if (effects.done)
         on_outcome(r, &effects.outcome);
     commit_free(r->commit);

@@ -481,7 +481,7 @@ void commit_stop(struct commit *c)
     c->stopped = true;
 }
 
-void commit_give_up(struct commit *c, int64_t now_ms, struct commit_effects *out)
+void commit_give_up(struct commit *c, struct commit_effects *out)
 {
     *out = (struct commit_effects){0};
     c->stopped = c->ended = true;

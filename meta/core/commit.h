@@ -82,4 +82,4 @@ int64_t commit_next_ms(const struct commit *c);
 /* The role ended: nothing new may begin, what is in flight goes on until it is settled. */
 void commit_stop(struct commit *c);
 /* Ends what is in flight with COMMIT_UNKNOWN. */
-void commit_give_up(struct commit *c, int64_t now_ms, struct commit_effects *out);
+void commit_give_up(struct commit *c, struct commit_effects *out);

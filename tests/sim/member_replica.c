@@ -202,7 +202,7 @@ static void tick(struct world *w, void *arg)
     struct commit_effects effects = {0};
     if (r->stopping && now_ms >= r->give_up_ms && r->in_flight) {
         world_trace(w, m->index, "gives up what is in flight");
-        commit_give_up(r->commit, now_ms, &effects);
+        commit_give_up(r->commit, &effects);
         batch_carry_out(w, m, &effects);
     } else if (now_ms >= commit_next_ms(r->commit)) {
         commit_on_tick(r->commit, now_ms, &effects);

@@ -284,6 +284,18 @@ static void a_settling_commit_that_wins_ends_the_batch(void **state)
     assert_string_equal(last.batch, settle.batch);
 }
 
+static void a_settling_commit_renews_from_its_first_attempt(void **state)
+{
+    struct commit *c = *state;
+    uint64_t first;
+    refuse_the_second(c, &first);
+    struct commit_effects out = tick(c, commit_next_ms(c));
+    assert_true(is_settle(&out));
+    out = succeed(c, out.attempt.attempt, 80, commit_next_ms(c));
+    assert_done(&out, COMMIT_NEVER);
+    assert_int_equal(out.outcome.renew_ms, 1310);
+}
+
 static void a_settling_commit_that_loses_finds_the_batch(void **state)
 {
     struct commit *c = *state;
@@ -418,12 +430,12 @@ static void giving_up_says_that_it_is_unknown(void **state)
     struct commit *c = *state;
     struct commit_effects out;
     uint64_t first = begin(c, 1000);
-    commit_give_up(c, 9000, &out);
+    commit_give_up(c, &out);
     assert_done(&out, COMMIT_UNKNOWN);
     assert_false(commit_may_begin(c));
     out = succeed(c, first, 70, 9100);
     assert_false(out.done || out.send); /* the outcome is told once */
-    commit_give_up(c, 9200, &out);
+    commit_give_up(c, &out);
     assert_false(out.done);
 }
 
@@ -482,6 +494,7 @@ int main(void)
         cmocka_unit_test(errors_of_the_only_attempt),
         ROW(a_refused_place_is_free_again),
         ROW(a_settling_commit_that_wins_ends_the_batch),
+        ROW(a_settling_commit_renews_from_its_first_attempt),
         ROW(a_settling_commit_that_loses_finds_the_batch),
         ROW(the_late_success_of_attempt_one_ends_the_settling),
         ROW(the_late_refusal_of_attempt_one_leaves_the_settling_commit),
