@@ -63,6 +63,23 @@ static void abandoned_takeover_that_applied_is_taken_over(struct world *w)
     expect(w, w->checker->epoch >= 3, "the epoch of the abandoned takeover is not used again");
 }
 
+/* The epoch that a member did not get may be led by somebody else, who reads. */
+static void abandoned_takeover_names_nobody_else(struct world *w)
+{
+    given_a_leader_and_two_candidates(w);
+    script_add(w, (struct rule){"takeover", NET_REQUEST, 1, ALL, NET_LOSE});
+    member_kill(w, 0, 0);
+    expect_leader(w, 2, 5000);
+    script_clear(w);
+    run_ms(w, 4000);
+    expect(w, w->checker->epoch == 2 && w->members[1].role == ROLE_CANDIDATE,
+           "another leads the epoch that it wanted");
+    w->net->watches[2]->silent = true;
+    script_add(w, (struct rule){NULL, NET_REQUEST, 2, ALL, NET_LOSE});
+    operator_deletes_key(w, 2);
+    expect_leader(w, 1, 6000);
+}
+
 static void failed_activation_lets_another_lead(struct world *w)
 {
     given_a_leader_and_two_candidates(w);
@@ -172,6 +189,7 @@ const struct hole holes_of_roles[] = {
      abandoned_takeover_that_applied_is_taken_over,
      -1,
      {0}},
+    {"abandoned_takeover_names_nobody_else", abandoned_takeover_names_nobody_else, -1, {0}},
     {"failed_activation_lets_another_lead", failed_activation_lets_another_lead, -1, {0}},
     {"drained_leader_hands_over_without_a_wait", drained_leader_hands_over_without_a_wait, -1, {0}},
     {"guardian_releases_at_once", guardian_releases_at_once, -1, {0}},

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEASE_TICK_US = 100 * 1000 };
+enum { LEASE_TICK_US = 100 * 1000, STEPS_NOW_MAX = 100000 };
 
 static void on_applied(void *arg, const struct fake_revision *revision)
 {
@@ -96,6 +96,9 @@ bool world_step(struct world *w)
     if (w->violation[0] || !event_heap_pop(&w->heap, &t))
         return false;
     INVARIANT(t.at_us >= w->now_us);
+    w->steps_now = t.at_us > w->now_us ? 0 : w->steps_now + 1;
+    if (w->steps_now > STEPS_NOW_MAX)
+        world_violate(w, "somebody works without end, and time does not go on");
     w->now_us = t.at_us;
     w->etcd.now_us = t.at_us;
     w->steps++;

@@ -74,9 +74,9 @@ struct world {
     uint64_t slow_readers;   /* millionths */
     int64_t reader_pause_us; /* between a reader's snapshot and its answer */
     uint64_t faults[FAULTS];
-    uint64_t steps;
-    bool traced;         /* tell what happens on stdout */
-    char violation[400]; /* the first one; empty: all is well */
+    uint64_t steps, steps_now; /* altogether, and without time going on */
+    bool traced;               /* tell what happens on stdout */
+    char violation[400];       /* the first one; empty: all is well */
 };
 
 /* Members have TTLs of ttl_ms[i] and clocks that run by rate[i]. */

@@ -337,6 +337,24 @@ static void the_takeover_is_sent_again_as_it_was(void **state)
     assert_int_equal(lead->leadership->first_attempt_ms, 1000);
 }
 
+/* Reads always succeed: a late answer to one must not pass for a takeover that won. */
+static void late_answers_to_earlier_questions_do_not_count(void **state)
+{
+    struct drive *d = *state;
+    struct kit_answer a;
+    drive_to_queue(d);
+    uint64_t first_look = d->call.id;
+    drive_tick(d, election_next_ms(d->e));
+    drive_read(d);
+    assert_true(drive_asks(d, COMMIT));
+    kit_failed(&a, 4);
+    a.result.succeeded = true;
+    drive_event(d, (struct election_event){
+                       .kind = ELECTION_ANSWERED, .call = first_look, .result = &a.result});
+    assert_int_equal(election_role(d->e), ROLE_CANDIDATE);
+    assert_null(drive_action(d, ELECTION_LEAD));
+}
+
 static void a_lost_takeover_is_waited_for_anew(void **state)
 {
     struct drive *d = *state;
@@ -480,6 +498,29 @@ static void it_follows_only_when_settled_and_its_key_is_gone(void **state)
     assert_true(drive_asks(d, QUEUE)); /* and stands again */
 }
 
+static void each_leadership_is_settled_for_itself(void **state)
+{
+    struct drive *d = *state;
+    drive_to_lead(d);
+    of_epoch(d, ELECTION_ACTIVATED);
+    of_epoch(d, ELECTION_DEPOSED);
+    drive_succeeded(d, 40);
+    of_epoch(d, ELECTION_SETTLED);
+    drive_succeeded(d, 42);
+    d->own_revision = 42;
+    struct record r = kit_record(1, 0, 'a');
+    record_bytes_encode(&d->commit, &r);
+    takeover_time(d);
+    drive_succeeded(d, 45);
+    assert_int_equal(election_role(d->e), ROLE_ACTIVATING);
+    drive_event(d, (struct election_event){.kind = ELECTION_DEPOSED, .epoch = 2});
+    drive_succeeded(d, 140);
+    of_epoch(d, ELECTION_SETTLED); /* the first one again */
+    assert_int_equal(election_role(d->e), ROLE_STEPPING_DOWN);
+    drive_event(d, (struct election_event){.kind = ELECTION_SETTLED, .epoch = 2});
+    assert_int_not_equal(election_role(d->e), ROLE_STEPPING_DOWN);
+}
+
 static void a_drained_leader_settles_resigns_and_revokes(void **state)
 {
     struct drive *d = *state;
@@ -565,6 +606,7 @@ int main(void)
         cmocka_unit_test(released_of_another_nonce_or_epoch_does_not_count),
         cmocka_unit_test(its_own_former_leadership_needs_no_wait),
         ROW(the_takeover_is_sent_again_as_it_was),
+        ROW(late_answers_to_earlier_questions_do_not_count),
         ROW(a_lost_takeover_is_waited_for_anew),
         ROW(who_cannot_take_over_gives_way),
         ROW(state_without_commit_is_fatal),
@@ -572,6 +614,7 @@ int main(void)
         ROW(proofs_of_another_epoch_do_not_count),
         cmocka_unit_test(reasons_to_step_down),
         ROW(it_follows_only_when_settled_and_its_key_is_gone),
+        ROW(each_leadership_is_settled_for_itself),
         ROW(a_drained_leader_settles_resigns_and_revokes),
         ROW(a_follower_that_drains_gives_its_lease_back),
         ROW(answers_of_another_etcd_do_not_count),
