@@ -68,6 +68,16 @@ class RequestTest(ProxyTest):
     def test_content_length_is_removed(self):
         self.assertIsNone(self.seen(("content-length", "10")).header("content-length"))
 
+    def test_content_length_that_lies(self):
+        """HTTP/2 calls this malformed: the call is refused and never looks complete to the leader."""
+        for length in ("3", "3000"):
+            call = self.raw.unary(UNARY, ("content-length", length))
+            self.assertNotEqual(call.grpc_status, 0, call.describe())
+        for seen in self.members.calls_of(UNARY):
+            self.lab.wait(lambda: seen.done, "it ends")
+            self.assertFalse(seen.ended and seen.reset is None, seen.describe())
+        self.seen()
+
     def test_path_with_odd_characters(self):
         path = "/weird.Svc-1/Me%20thod?x=1&y=%FF"
         self.seen(path=path)
@@ -327,12 +337,12 @@ class ResponseTest(ProxyTest):
     def test_large_headers_and_trailers(self):
         """Within what the client allows (h2's 64 KiB), over one frame."""
         cluster, _, client = self.pair()
-        big = [(f"x-{i}", "v" * 1000) for i in range(12)]
+        big = [(f"x-{i}", "v" * 1000) for i in range(40)]
         cluster.on(UNARY, answer(b"m", headers=big, trailers=big))
         call = client.unary(UNARY)
         self.assert_ok(call, b"m")
-        self.assertEqual(call.header("x-11"), "v" * 1000)
-        self.assertEqual(call.trailer("x-11"), "v" * 1000)
+        self.assertEqual(call.header("x-39"), "v" * 1000)
+        self.assertEqual(call.trailer("x-39"), "v" * 1000)
 
     def test_never_indexed_stays_so(self):
         cluster, _, client = self.pair()

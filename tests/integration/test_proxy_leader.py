@@ -190,6 +190,28 @@ class MembersTest(LeaderTest):
         client = self.client(self.proxy(f"no-such-host.invalid:1,{cluster[0].addr}"))
         self.assert_goes_to(client, cluster[0])
 
+    def test_endless_member_list(self):
+        """A member that lists thousands of addresses: the proxy follows a bounded number of them."""
+        cluster, proxy, client = self.pair(count=2)
+        for member in cluster.members:
+            member.listed = [(m.name, m.addr) for m in cluster.members]
+            member.listed += [(f"x{i}", f"127.0.0.{2 + i // 250}:{1 + i % 250}") for i in range(3000)]
+        before = sum(member.count(LIST) for member in cluster.members)
+        cluster.lead(1)
+        self.wait_goes_to(client, cluster[1])
+        self.lab.wait(lambda: sum(m.count(LIST) for m in cluster.members) > before, "the list is read")
+        self.assert_goes_to(client, cluster[1])
+        self.assertLess(len(os.listdir(f"/proc/{proxy.process.pid}/fd")), 400)
+
+    def test_endless_names(self):
+        """Strings without measure in a report: it is ignored, the other members are believed."""
+        cluster, _, client = self.pair(count=3)
+        for size in (300, 70_000, 3_000_000):
+            cluster[1].says(id="m" * size, epoch=50)
+            cluster[2].says(addr="h" * size + ":1", epoch=60)
+            self.heard(None, cluster[1], cluster[2])
+        self.assert_goes_to(client, cluster[0])
+
     def test_member_that_comes_back(self):
         cluster, _, client = self.pair(count=3)
         cluster[0].refuse()

@@ -6,7 +6,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from h2.settings import SettingCodes
 from hyperframe.frame import (ContinuationFrame, DataFrame, HeadersFrame, PingFrame, PriorityFrame,
                               RstStreamFrame, SettingsFrame, WindowUpdateFrame)
-from h2_backend import silent
+from h2_backend import goaway, silent
 from h2_client import request
 from h2_peer import CANCEL, ENHANCE_YOUR_CALM, REFUSED_STREAM
 from proxy_harness import GET, PARKED, STREAM, UNARY, ProxyTest, main
@@ -162,6 +162,14 @@ class FramesTest(HostileTest):
                 client.raw(noise)
         self.still_serving()
         self.assert_memory(self.proxy_, before, 16 * MIB)
+
+    def test_frames_of_unknown_types_are_ignored(self):
+        client = self.client(self.proxy_)
+        call = client.open(UNARY)
+        for stream_id in (0, call.id):
+            client.raw(bytes([0, 0, 4, 0xfa, 0xff]) + stream_id.to_bytes(4, "big") + b"what")
+        client.send_message(call, b"hello", end=True)
+        self.assert_ok(client.finish(call), b"hello")
 
     def test_window_overflow(self):
         client = self.client(self.proxy_)
@@ -381,6 +389,34 @@ class BadBackendTest(ProxyTest):
 
     def test_rst_on_an_idle_stream(self):
         self.bad(RstStreamFrame(99999, error_code=1).serialize())
+
+    def test_goaway_on_every_connection(self):
+        """A member that sends its clients away as they come: dialled again, but not in a storm."""
+        cluster, proxy, client = self.pair(count=2)
+
+        def go_away(peer):
+            cluster[1].peers.append(peer)
+            peer.start()
+            peer.send_goaway(0)
+            return False
+        cluster[1].on_connected = go_away
+        cluster[1].kill_connections()
+        self.beat(cluster[0])
+        before = len(cluster[1].peers)
+        self.beat(cluster[0])
+        self.assertLess(len(cluster[1].peers) - before, 60)
+        self.assert_ok(client.unary(UNARY))
+
+    def test_goaway_instead_of_answers(self):
+        cluster, _, client = self.pair("--park-timeout", "1s")
+        cluster.on(UNARY, goaway(0))
+        self.assert_not_executed(client.unary(UNARY))
+        self.assertLess(len(cluster[0].peers), 200)
+
+    def beat(self, member):
+        """Two keepalives: at least a second."""
+        before = member.keepalives
+        self.lab.wait(lambda: member.keepalives >= before + 2, "two keepalives")
 
     def test_response_headers_too_large(self):
         cluster, _, client = self.pair()

@@ -225,6 +225,28 @@ class DrainTest(ProxyTest):
         self.assertEqual(len(answers), 60)
         self.assertEqual(first.wait_exit(), 0)
 
+    def test_second_term_ends_at_once(self):
+        cluster, proxy, client = self.pair("--drain-timeout", "10m")
+        cluster.on(UNARY, silent)
+        client.start(UNARY)
+        cluster[0].wait_calls(UNARY)
+        proxy.term()
+        self.lab.wait(lambda: client.peer.goaways, "GOAWAY")
+        proxy.term()
+        self.assertEqual(proxy.wait_exit(), 1)
+        proxy.expected_exit = 1
+
+    def test_client_that_left_in_good_order(self):
+        """GOAWAY of a client: its calls are finished all the same."""
+        cluster, _, client = self.pair()
+        gate = Gate(self.lab)
+        cluster.on(UNARY, gate)
+        call = client.start(UNARY)
+        cluster[0].wait_calls(UNARY)
+        self.lab.call(client.peer.send_goaway, 0)
+        gate.open()
+        self.assert_ok(client.finish(call), b"hello")
+
     def test_term_before_any_leader(self):
         proxy = self.proxy("127.0.0.1:1", ready=False)
         proxy.term()

@@ -35,6 +35,7 @@ class Proxy:
     def __init__(self, lab, seeds, *args, listen="127.0.0.1:0", http="127.0.0.1:0"):
         self.lab, self.lines = lab, []
         self.asked_to_end = False
+        self.expected_exit = 0
         command = [BIN, "--listen", listen, "--http", http, "--members", seeds, *args]
         # A small quarantine: with it, memory of a sanitized proxy says something.
         environment = {"ASAN_OPTIONS": "quarantine_size_mb=16", **os.environ}
@@ -147,7 +148,7 @@ class Proxy:
         self.process.wait()
         self._reader.join(5)
         self.process.stderr.close()
-        if self.process.returncode != 0:
+        if self.process.returncode != self.expected_exit:
             complaints.append(f"exit code {self.process.returncode}")
         if CRASH.search(self.log):
             complaints.append("printed a crash")
