@@ -92,7 +92,7 @@ class Scripts(ClusterTest):
         for member in members:
             self.assertLessEqual({"id", "addr", "role", "epoch", "applied_revision"}, set(member))
         bench = self.ctl(cluster, "bench", "put", "--concurrency", "4", "--duration", "1s")
-        self.assertEqual(set(bench), {"ops", "errors", "attempts", "ops_per_s", "p50_us", "p99_us", "max_us"})
+        self.assertLessEqual({"ops", "errors", "attempts", "ops_per_s", "p50_us", "p99_us", "max_us"}, set(bench))
         self.assertEqual(bench["errors"], 0)
 
 
