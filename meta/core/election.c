@@ -37,7 +37,7 @@ static const uint32_t seat_moves[SEATS] = {
     [SEAT_GRANTING] = SM_TO(SEAT_REGISTERING) | SEAT_UPSET,
     [SEAT_REGISTERING] = SM_TO(SEAT_EVICTING) | SM_TO(SEAT_OUT) | SEAT_UPSET,
     [SEAT_EVICTING] = SM_TO(SEAT_REGISTERING) | SEAT_UPSET,
-    [SEAT_OUT] = SM_TO(SEAT_ENQUEUING) | SEAT_UPSET,
+    [SEAT_OUT] = SM_TO(SEAT_ENQUEUING) | SM_TO(SEAT_LEAVING) | SEAT_UPSET,
     [SEAT_ENQUEUING] = SM_TO(SEAT_QUEUED) | SEAT_UPSET,
     [SEAT_QUEUED] = SM_TO(SEAT_READING) | SM_TO(SEAT_LEAVING) | SM_TO(SEAT_OUT) | SEAT_UPSET,
     [SEAT_READING] = SM_TO(SEAT_QUEUED) | SM_TO(SEAT_WAITING) | SM_TO(SEAT_LEAVING) |
@@ -186,8 +186,11 @@ static bool is_own_epoch(const struct election *e, uint64_t epoch)
 static void on_live_changed(struct election *e, const struct election_live *live)
 {
     election_see_released(e, live->revision, &live->released);
-    if (live->lease == e->lease)
-        election_view(e, live->revision, live->create_revision, live->first);
+    if (live->lease != e->lease)
+        return;
+    if (!e->create_revision && live->create_revision > e->left_revision)
+        e->stray_revision = live->create_revision;
+    election_view(e, live->revision, live->create_revision, live->first);
 }
 
 static void end_leadership(struct election *e, const struct election_event *event, const char *why,

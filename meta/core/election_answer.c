@@ -142,6 +142,7 @@ static void on_enqueued(struct election *e, const struct election_event *event)
     }
     ask_drop(e);
     e->create_revision = revision;
+    e->stray_revision = 0;
     e->look_ms = e->now_ms;
     election_move_seat(e, SEAT_QUEUED, "its key is there");
 }

@@ -56,6 +56,8 @@ struct election {
     bool lease_lost, key_gone, first, caught_up, draining;
     int64_t create_revision; /* of the own key; 0: none */
     int64_t view_revision;   /* of what key_gone and first say */
+    int64_t left_revision;   /* create revision of the last own key */
+    int64_t stray_revision;  /* of a key that a late attempt put after it had left; 0: none */
     struct released released;
     int64_t released_revision;
     struct seen seen;

@@ -150,6 +150,9 @@ void seat_tell_lease(struct election *e)
 
 static void leave_line(struct election *e)
 {
+    if (e->create_revision > e->left_revision)
+        e->left_revision = e->create_revision;
+    e->stray_revision = 0;
     e->create_revision = 0;
     e->view_revision = 0;
     e->first = e->key_gone = false;
@@ -241,6 +244,11 @@ static bool advance_none(struct election *e)
 
 static bool advance_out(struct election *e)
 {
+    if (e->stray_revision && !e->draining) { /* its lease is kept: it would block the queue */
+        e->create_revision = e->stray_revision;
+        leave_queue(e, "a late attempt put its key again");
+        return true;
+    }
     if (e->role.state != ROLE_FOLLOWER) /* the leader's work has not stopped yet */
         return false;
     if (e->draining) {

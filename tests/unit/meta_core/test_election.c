@@ -111,6 +111,22 @@ static void it_stands_only_when_caught_up(void **state)
     assert_int_equal(d->asked.txn.compares[0].number, 12);
 }
 
+static void a_key_that_comes_after_it_left_is_taken_away(void **state)
+{
+    struct drive *d = *state;
+    drive_to_queue(d);
+    drive_event(d, (struct election_event){.kind = ELECTION_CAUGHT_UP, .flag = false});
+    drive_succeeded(d, 40);
+    look_around(d, 12, true, 39); /* an old view of the key that it gave up */
+    assert_int_equal(d->calls, 0);
+    look_around(d, 45, true, 46); /* a late attempt of the campaign */
+    assert_true(drive_asks(d, QUEUE));
+    assert_int_equal(d->asked.txn.compares[0].number, 45);
+    drive_succeeded(d, 47);
+    look_around(d, 0, false, 48);
+    assert_int_equal(d->calls, 0);
+}
+
 static void an_id_in_use_is_refused_by_name(void **state)
 {
     struct drive *d = *state;
@@ -594,6 +610,7 @@ int main(void)
         ROW(a_lost_grant_is_asked_for_under_the_same_id),
         ROW(the_granted_ttl_is_the_one_that_counts),
         ROW(it_stands_only_when_caught_up),
+        ROW(a_key_that_comes_after_it_left_is_taken_away),
         ROW(an_id_in_use_is_refused_by_name),
         ROW(its_own_former_record_is_replaced),
         ROW(an_empty_etcd_is_led_at_once),
