@@ -1,4 +1,5 @@
-/* The descriptor set of all contracts (a serialised google.protobuf.FileDescriptorSet), built in. */
+/* The descriptor set of all contracts (a serialised google.protobuf.FileDescriptorSet), built in.
+ */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
