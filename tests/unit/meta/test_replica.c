@@ -1,0 +1,323 @@
+/* The replica between following and leading, with an etcd that takes everything and says nothing:
+ * the test gives its answers. */
+#include "common/base/clock.h"
+#include "meta/candidate.h"
+#include "meta/core/keys.h"
+#include "meta/follow.h"
+#include "meta/replica_parts.h"
+#include "tests/lib/temp_dir.h"
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#define PREFIX "/baton/t/"
+enum { TTL_MS = 8000, DEADLINE_MS = 30000 };
+
+struct kit {
+    char *dir;
+    int silent; /* etcd */
+    struct board *board;
+    struct store *store;
+    struct replica *replica;
+    struct record last; /* in `commit` */
+    _Atomic int done;
+    _Atomic int done_code;
+};
+
+/* ---- whom the replica tells ---- */
+
+static _Atomic int posted[ELECTION_TICK + 1], reopened, reloads;
+
+void candidate_post(struct candidate *c, const struct election_event *event)
+{
+    atomic_fetch_add(&posted[event->kind], 1);
+}
+
+uint64_t follow_reopen(struct follow *f, bool reload)
+{
+    atomic_fetch_add(&reloads, reload);
+    return 2 + (uint64_t)atomic_fetch_add(&reopened, 1);
+}
+
+#define WAIT_FOR(condition)                                                                        \
+    for (int64_t until_ = clock_boot_ms() + DEADLINE_MS; !(condition);) {                          \
+        assert_true(clock_boot_ms() < until_);                                                     \
+        usleep(1000);                                                                              \
+    }
+
+/* ---- etcd ---- */
+
+static int listen_silently(char url[40])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 64), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    snprintf(url, 40, "http://127.0.0.1:%d", ntohs(at.sin_port));
+    return fd;
+}
+
+/* Somebody asks: each attempt that hangs has a connection of its own. */
+static bool is_asked(struct kit *k)
+{
+    return accept(k->silent, NULL, NULL) >= 0; /* open until the test's end, with its process */
+}
+
+static void answer_applied(struct kit *k, uint64_t attempt, int64_t revision)
+{
+    char body[160];
+    snprintf(body, sizeof body,
+             "{\"header\":{\"cluster_id\":\"1\",\"revision\":\"%lld\"},\"succeeded\":true}",
+             (long long)revision);
+    struct etcd_reply reply = {.body = bytes_str(body)};
+    replica_post_answer(k->replica, attempt, &reply);
+}
+
+/* ---- what the watch brings ---- */
+
+static void send_events(struct kit *k, int64_t revision, const struct etcd_event *events,
+                        size_t count)
+{
+    struct replica_events *e = replica_events_new(events, count, revision, clock_boot_ms());
+    e->generation = 1000; /* newer than whatever was reopened */
+    assert_true(replica_watch(k->replica, e));
+}
+
+static struct etcd_event a_put(struct bytes key, struct bytes value, int64_t revision)
+{
+    return (struct etcd_event){.kv = {.key = key, .value = value, .mod_revision = revision}};
+}
+
+static void send_takeover(struct kit *k, int64_t revision, const struct record *next)
+{
+    char commit[KEY_MAX], entry[KEY_MAX];
+    struct record_bytes bytes;
+    struct buf value = {0};
+    struct history h = {.leader = "m", .addr = "h:1", .reason = "released"};
+    snprintf(h.nonce, sizeof h.nonce, "%s", next->nonce);
+    snprintf(h.prev_nonce, sizeof h.prev_nonce, "%s", k->last.nonce);
+    snprintf(h.prev_batch, sizeof h.prev_batch, "%s", k->last.batch);
+    h.prev_seq = k->last.seq;
+    history_encode(&h, &value);
+    record_bytes_encode(&bytes, next);
+    struct etcd_event events[] = {
+        a_put(keys_commit(commit, PREFIX), record_view(&bytes), revision),
+        a_put(keys_history(entry, PREFIX, next->epoch), buf_view(&value), revision)};
+    send_events(k, revision, events, 2);
+    buf_close(&value);
+    k->last = *next;
+}
+
+static struct record a_record(uint64_t epoch, uint64_t seq)
+{
+    struct record r = {.epoch = epoch, .seq = seq, .ttl_ms = TTL_MS, .leader = "m"};
+    snprintf(r.nonce, sizeof r.nonce, "%032llx", (unsigned long long)epoch);
+    snprintf(r.batch, sizeof r.batch, "%032llx", (unsigned long long)(epoch * 100 + seq));
+    return r;
+}
+
+static void send_put(struct kit *k, int64_t revision, const char *value)
+{
+    char commit[KEY_MAX];
+    struct record_bytes bytes;
+    k->last = a_record(k->last.epoch, k->last.seq + 1);
+    k->last.events = 1;
+    record_bytes_encode(&bytes, &k->last);
+    struct etcd_event events[] = {
+        a_put(bytes_str(PREFIX "state/kv/key"), bytes_str(value), revision),
+        a_put(keys_commit(commit, PREFIX), record_view(&bytes), revision)};
+    send_events(k, revision, events, 2);
+}
+
+/* ---- leading ---- */
+
+/* `age_ms` ago the takeover was sent. */
+static void lead(struct kit *k, const struct record *takeover, int64_t revision, int64_t age_ms)
+{
+    struct leadership l = {.epoch = takeover->epoch,
+                           .leader = "m",
+                           .takeover_revision = revision,
+                           .ttl_ms = TTL_MS,
+                           .margin_ms = 800,
+                           .first_attempt_ms = clock_boot_ms() - age_ms,
+                           .seat = {.prefix = PREFIX, .lease = 7, .create_revision = 3}};
+    memcpy(l.nonce, takeover->nonce, sizeof l.nonce);
+    record_bytes_encode(&l.takeover, takeover);
+    replica_lead(k->replica, &l);
+}
+
+static void step_down(struct kit *k, uint64_t epoch)
+{
+    int settled = posted[ELECTION_SETTLED];
+    replica_step_down(k->replica, epoch, "the test says so");
+    WAIT_FOR(posted[ELECTION_SETTLED] > settled);
+}
+
+static void on_done(struct write *w, const struct err *err, const struct plan_answer *answer,
+                    uint64_t epoch)
+{
+    struct kit *k = w->user;
+    atomic_store(&k->done_code, (int)err->code);
+    atomic_fetch_add(&k->done, 1);
+    request_close(&w->request);
+    free(w);
+}
+
+static void submit_put(struct kit *k, const char *value)
+{
+    static struct request_op op = {.kind = REQUEST_OP_PUT};
+    struct write *w = mem_alloc(sizeof *w);
+    op.key = bytes_str("key");
+    op.value = bytes_str(value);
+    w->request = (struct plan_request){
+        .method = REQUEST_PUT, .then_ops = &op, .then_count = 1, .id_revision = -1};
+    w->deadline_ms = INT64_MAX;
+    w->done = on_done;
+    w->user = k;
+    struct err e = replica_submit(k->replica, w);
+    assert_false(err_is(&e));
+}
+
+static void lead_first(struct kit *k)
+{
+    struct record first = a_record(1, 0);
+    lead(k, &first, 10, 0);
+    send_takeover(k, 10, &first);
+    WAIT_FOR(posted[ELECTION_ACTIVATED] == 1);
+}
+
+static void assert_key(struct kit *k, const char *value, int64_t revision)
+{
+    struct etcd_kv kv;
+    struct store_snapshot *snap = store_snapshot_open(k->store);
+    assert_true(store_get(snap, bytes_str("key"), &kv));
+    assert_true(bytes_equal(kv.value, bytes_str(value)));
+    assert_int_equal(kv.mod_revision, revision);
+    store_snapshot_close(snap);
+}
+
+static void take_last_from_store(struct kit *k)
+{
+    struct store_snapshot *snap = store_snapshot_open(k->store);
+    struct err e = record_decode(store_record(snap), &k->last);
+    assert_false(err_is(&e));
+    store_snapshot_close(snap);
+}
+
+/* ---- tests ---- */
+
+static void follows_on_where_it_stopped_leading(void **state)
+{
+    struct kit *k = *state;
+    struct record second = a_record(2, 0);
+    lead_first(k);
+    submit_put(k, "mine");
+    WAIT_FOR((answer_applied(k, 1, 11), k->done == 1));
+    assert_int_equal(k->done_code, ERR_OK);
+    step_down(k, 1);
+    take_last_from_store(k);
+    send_takeover(k, 12, &second);
+    send_put(k, 13, "theirs");
+    WAIT_FOR(replica_applied(k->replica) == 13);
+    assert_int_equal(reloads, 0);
+    assert_key(k, "theirs", 13);
+}
+
+static void a_heartbeat_from_before_the_activation_brings_nothing_old(void **state)
+{
+    struct kit *k = *state;
+    struct record third = a_record(3, 0);
+    follows_on_where_it_stopped_leading(state);
+    while (is_asked(k))
+        ;
+    lead(k, &third, 14, TTL_MS / 2); /* so long ago that a heartbeat is due */
+    WAIT_FOR(is_asked(k));
+    send_takeover(k, 14, &third);
+    WAIT_FOR(posted[ELECTION_ACTIVATED] == 2);
+    answer_applied(k, 1, 15);
+    WAIT_FOR(replica_applied(k->replica) == 15);
+    assert_key(k, "theirs", 13);
+}
+
+static void somebody_elses_write_ends_the_leadership(void **state)
+{
+    struct kit *k = *state;
+    lead_first(k);
+    board_set_role(k->board, ROLE_LEADER, 1);
+    assert_int_equal(board_read_epoch(k->board), 1);
+    struct etcd_event foreign = a_put(bytes_str(PREFIX "state/kv/key"), bytes_str("x"), 11);
+    send_events(k, 11, &foreign, 1);
+    WAIT_FOR(posted[ELECTION_DEPOSED] == 1);
+    assert_int_equal(board_read_epoch(k->board), 0);
+    WAIT_FOR(reloads == 1);
+    submit_put(k, "never planned");
+    step_down(k, 1);
+    WAIT_FOR(k->done == 1);
+    assert_int_equal(k->done_code, ERR_NOT_LEADER);
+    assert_false(is_asked(k));
+    /* pages that came before it had stepped down were passed over */
+    assert_int_equal(reloads, 2);
+}
+
+/* ---- the kit ---- */
+
+static int set_up(void **state)
+{
+    struct kit *k = mem_alloc(sizeof *k);
+    char url[40];
+    memset(posted, 0, sizeof posted);
+    reopened = reloads = 0;
+    k->dir = temp_dir_new();
+    k->silent = listen_silently(url);
+    k->board = board_new("m", "h:1");
+    struct err e = store_open(&k->store, &(struct store_config){.dir = k->dir,
+                                                                .state_prefix = PREFIX "state/",
+                                                                .map_bytes = 16 << 20});
+    assert_false(err_is(&e));
+    e = replica_start(&k->replica, &(struct replica_config){.board = k->board,
+                                                            .store = k->store,
+                                                            .etcd = url,
+                                                            .prefix = PREFIX,
+                                                            .member_id = "m",
+                                                            .ttl_ms = TTL_MS,
+                                                            .max_pending = 100,
+                                                            .max_pending_bytes = 1 << 20,
+                                                            .dedup_bytes = 1 << 20,
+                                                            .max_txn_ops = 128});
+    assert_false(err_is(&e));
+    replica_connect(k->replica, NULL, NULL);
+    *state = k;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct kit *k = *state;
+    replica_stop(k->replica);
+    replica_free(k->replica);
+    store_close(k->store);
+    board_free(k->board);
+    close(k->silent);
+    temp_dir_free(k->dir);
+    free(k);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(follows_on_where_it_stopped_leading, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_heartbeat_from_before_the_activation_brings_nothing_old,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(somebody_elses_write_ends_the_leadership, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
