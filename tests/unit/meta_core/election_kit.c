@@ -196,3 +196,46 @@ struct record drive_takeover(const struct drive *d)
     }
     return r;
 }
+
+void drive_see(struct drive *d, const struct record_bytes *bytes, int64_t received_ms)
+{
+    drive_event(d, (struct election_event){
+                       .kind = ELECTION_RECORD_SEEN, .bytes = *bytes, .received_ms = received_ms});
+}
+
+void drive_look(struct drive *d, int64_t create_revision, bool first, int64_t revision)
+{
+    struct election_live live = {.lease = election_lease(d->e),
+                                 .create_revision = create_revision,
+                                 .first = first,
+                                 .revision = revision,
+                                 .released = d->released};
+    drive_event(d, (struct election_event){.kind = ELECTION_LIVE_CHANGED, .live = live});
+}
+
+void drive_epoch(struct drive *d, enum election_event_kind kind)
+{
+    drive_event(d, (struct election_event){.kind = kind, .epoch = 1, .sent_ms = d->now_ms});
+}
+
+int64_t drive_takeover_time(struct drive *d)
+{
+    for (int i = 0; i < 400; i++) {
+        if (drive_asks(d, KIT_PREFIX "state/commit"))
+            return d->now_ms;
+        if (d->calls && d->call.kind == CALL_TXN && d->asked.txn.compare_count == 0)
+            drive_read(d);
+        else
+            drive_tick(d, election_next_ms(d->e));
+    }
+    return -1;
+}
+
+struct record_bytes drive_old_record(int64_t ttl_ms, uint64_t seq)
+{
+    struct record r = kit_record(5, seq, (char)('a' + (char)seq % 6));
+    struct record_bytes b;
+    r.ttl_ms = ttl_ms;
+    record_bytes_encode(&b, &r);
+    return b;
+}

@@ -43,3 +43,13 @@ const struct election_action *drive_action(const struct drive *d, enum election_
 int drive_position(const struct drive *d, enum election_action_kind kind); /* -1: not there */
 bool drive_asks(const struct drive *d, const char *key_below); /* the last call writes there */
 struct record drive_takeover(const struct drive *d); /* the record that the last call puts */
+
+/* Events of the watches and of the replica. */
+void drive_see(struct drive *d, const struct record_bytes *bytes, int64_t received_ms);
+void drive_look(struct drive *d, int64_t create_revision, bool first, int64_t revision);
+void drive_epoch(struct drive *d, enum election_event_kind kind); /* of epoch 1 */
+
+/* From tick to tick, reads answered, until the takeover is sent: when that is; -1: it is not. */
+int64_t drive_takeover_time(struct drive *d);
+/* Of somebody else's leadership, epoch 5. */
+struct record_bytes drive_old_record(int64_t ttl_ms, uint64_t seq);
