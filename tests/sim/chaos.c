@@ -296,9 +296,25 @@ struct chaos *chaos_start(struct world *w)
     return c;
 }
 
+/* Now and then only one member is left; the others are gone for good, and their guardians too. */
+static int choose_survivor(struct world *w)
+{
+    int survivor = anybody(w);
+    if (rng_below(&w->rng, 4) != 0)
+        return NOBODY;
+    for (int i = 0; i < MEMBERS; i++) {
+        w->members[i].banned = i != survivor;
+        if (i != survivor)
+            member_kill(w, i, -1);
+    }
+    return survivor;
+}
+
 void chaos_stop(struct world *w, struct chaos *c)
 {
     c->over = true; /* its last tick frees it */
+    int survivor = choose_survivor(w);
+    world_trace(w, NOBODY, "---- peace, %s ----", survivor == NOBODY ? "all live" : "one is left");
     w->net->faults = (struct net_faults){0};
     memset(w->net->cut_until_us, 0, sizeof w->net->cut_until_us);
     memset(w->net->down_until_us, 0, sizeof w->net->down_until_us);

@@ -69,7 +69,7 @@ bool member_reads(const struct world *w, const struct member *m)
 void member_start(struct world *w, int index)
 {
     struct member *m = &w->members[index];
-    if (m->alive)
+    if (m->alive || m->banned)
         return;
     m->alive = true;
     m->life++;

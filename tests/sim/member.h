@@ -43,7 +43,7 @@ struct replica {
 
 struct member {
     int index;
-    bool alive;
+    bool alive, banned; /* banned: does not start any more */
     unsigned life;
     double rate; /* of its clock */
     int64_t clock_offset_ms, ttl_ms;
