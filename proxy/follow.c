@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define TARGETS_MAX (LEADER_SEEDS_MAX + 64)
+#define LEADERS_MAX 16 /* room for leaders when members name others without measure */
 #define LIST_EVERY_MS 10000
 /* A member repeats its state each second; one that never did is not called silent. */
 #define SILENCE_MS 3500
@@ -22,10 +23,10 @@ static struct target *find(const struct follow *f, const char *name)
     return NULL;
 }
 
-static struct target *find_or_add(struct follow *f, const char *name)
+static struct target *find_or_add(struct follow *f, const char *name, size_t most)
 {
     struct target *t = find(f, name);
-    if (t || f->target_count >= TARGETS_MAX)
+    if (t || f->target_count >= most)
         return t;
     t = target_new(f, name);
     if (!t)
@@ -78,7 +79,7 @@ static void apply(struct follow *f, enum leader_change change)
         return;
     log_change(f, change);
     worker_tell_leader(f->worker);
-    f->leader = f->view.known ? find_or_add(f, f->view.addr) : NULL;
+    f->leader = f->view.known ? find_or_add(f, f->view.addr, TARGETS_MAX + LEADERS_MAX) : NULL;
     if (!f->leader)
         return;
     f->listed_ms = 0;
@@ -140,11 +141,24 @@ void follow_on_ready(struct follow *f, struct uplink *l)
     ask_for_members(f, worker_now_ms(f->worker));
 }
 
+static bool is_address(const char *addr)
+{
+    char host[LEADER_NAME_MAX];
+    int port;
+    struct err e = options_split_address(addr, host, sizeof host, &port);
+    return !err_is(&e);
+}
+
 void follow_on_state(struct follow *f, struct target *t, const struct leader_report *told,
                      int64_t revision)
 {
     static struct log_limit limit;
     struct leader_report r = *told;
+    if (r.known && !is_address(r.addr)) {
+        log_limited(&limit, LOG_WARN, "%s names a leader at %.100s, which is no address", t->name,
+                    r.addr);
+        return;
+    }
     r.seed = t->seed;
     r.from_addr = t->name;
     enum leader_change change = leader_view_report(&f->view, &r);
@@ -163,7 +177,7 @@ void follow_on_members(struct follow *f, const char *cluster_id, const char *con
     for (struct target *t = f->targets; t; t = t->next)
         t->listed = false;
     for (size_t i = 0; i < n; i++) {
-        struct target *t = find_or_add(f, addrs[i]);
+        struct target *t = find_or_add(f, addrs[i], TARGETS_MAX);
         if (t)
             t->listed = true;
     }
@@ -191,7 +205,7 @@ static void add_address(struct follow *f, struct target *seed, const struct addr
     if (getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST))
         return;
     snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, seed->port);
-    struct target *t = find_or_add(f, text);
+    struct target *t = find_or_add(f, text, TARGETS_MAX);
     if (t && t != seed && !t->is_seed && !t->parent)
         t->parent = seed;
 }
@@ -258,7 +272,7 @@ static void add_seeds(struct follow *f, const char *members)
     while (*members) {
         size_t n = strcspn(members, ",");
         snprintf(name, sizeof name, "%.*s", (int)n, members);
-        struct target *t = n ? find_or_add(f, name) : NULL;
+        struct target *t = n ? find_or_add(f, name, TARGETS_MAX) : NULL;
         if (t && !t->is_seed) {
             t->is_seed = true;
             t->seed = leader_view_add_seed(&f->view);

@@ -64,6 +64,8 @@ bool relay_check_request(struct call *c, struct relay_verdict *refusal, int *htt
     const struct header *type = header_list_find(l, HEADER_CONTENT_TYPE);
     *http_status = 0;
     if (c->too_large)
+        stat_add(&c->worker->stats.limit_headers, 1);
+    if (c->too_large)
         return refuse(refusal, RELAY_RESOURCE_EXHAUSTED, "HEADERS_TOO_LARGE",
                       "the header list is larger than this proxy takes");
     if (!c->is_post)

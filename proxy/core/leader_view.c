@@ -91,10 +91,17 @@ static enum leader_change apply(struct leader_view *v, const struct leader_repor
     return set_leader(v, r->epoch, r->leader_id, r->addr);
 }
 
+/* A name that is cut short would be another name: such a report is not believed. */
+static bool fits(const char *name)
+{
+    return !name || strlen(name) < LEADER_NAME_MAX;
+}
+
 enum leader_change leader_view_report(struct leader_view *v, const struct leader_report *r)
 {
     const char *cluster = r->cluster_id ? r->cluster_id : "";
-    if (!cluster[0])
+    if (!cluster[0] || !fits(cluster) || !fits(r->member_id) || !fits(r->leader_id) ||
+        !fits(r->addr))
         return LEADER_SAME;
     if (r->seed >= 0)
         copy_name(v->seeds[r->seed].cluster_id, cluster);

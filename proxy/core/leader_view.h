@@ -7,7 +7,8 @@
 #define LEADER_NAME_MAX 256
 #define LEADER_SEEDS_MAX 64
 
-/* What one member said. Strings are borrowed for the call. */
+/* What one member said. Strings are borrowed for the call; one with a name of LEADER_NAME_MAX bytes
+ * or more is ignored. */
 struct leader_report {
     int seed;              /* slot of leader_view_add_seed; -1: a member that is no seed */
     const char *from_addr; /* where the member was reached */
