@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALL_TIMEOUT_MS = 500, LET_GO_MS = 3000 };
+enum { FIRST_TIMEOUT_MS = 150, TIMEOUT_MAX_MS = 500, LET_GO_MS = 3000 };
 
 /* What goes through the pipe: at most PIPE_BUF bytes, so whole or not at all. */
 struct message {
@@ -82,13 +82,17 @@ void guardian_on_fatal_signal(struct guardian_link *link, void (*close_gate)(voi
 
 /* ---- letting go ---- */
 
-/* Until etcd has answered, or time is up. */
+/* Until etcd has answered, or time is up. What is sent may be sent twice, so a slow endpoint is not
+ * waited for at first: others wait for this. */
 static bool call_until(struct guardian *g, const char *path, struct bytes body, int64_t until_ms)
 {
     for (int i = 0; clock_boot_ms() < until_ms; i++) {
         struct etcd_reply reply = {0};
         int endpoint = i % etcd_endpoint_count(g->etcd);
-        struct err e = etcd_call_wait(g->etcd, path, body, endpoint, CALL_TIMEOUT_MS, &reply);
+        int timeout_ms = FIRST_TIMEOUT_MS * (i + 1);
+        if (timeout_ms > TIMEOUT_MAX_MS)
+            timeout_ms = TIMEOUT_MAX_MS;
+        struct err e = etcd_call_wait(g->etcd, path, body, endpoint, timeout_ms, &reply);
         etcd_reply_close(&reply);
         if (!err_is(&e) || e.code == ERR_KEY_NOT_FOUND)
             return true;
