@@ -358,6 +358,25 @@ class HttpTest(ProxyTest):
         self.assertTrue([n for n in moved if "calls" in n or "requests" in n], moved)
         self.assertTrue([n for n in moved if "replay" in n or "retries" in n or "attempt" in n], moved)
 
+    def test_limits_are_counted(self):
+        _, proxy, client = self.pair("--park-calls", "1", leader=None)
+        client.start(UNARY)
+        proxy.wait_metric(PARKED, 1)
+        self.assert_not_executed(client.unary(UNARY))
+        client.unary(UNARY, ("x-big", "v" * 20_000))
+        for limit in ("park", "headers"):
+            self.assertEqual(proxy.metric("baton_proxy_limit_hits_total", limit=limit), 1, limit)
+
+    def test_outcomes_are_counted(self):
+        cluster, proxy, client = self.pair()
+        cluster.on(GET, in_turn(kill(), echo)).on(UNARY, kill())
+        self.assert_ok(client.unary(GET))
+        self.assert_unknown(client.unary(UNARY))
+        self.assertEqual(proxy.metric("baton_proxy_calls_total", status="OK"), 1)
+        self.assertEqual(proxy.metric("baton_proxy_calls_total", status="UNAVAILABLE"), 1)
+        self.assertEqual(proxy.metric("baton_proxy_replays_total"), 1)
+        self.assertEqual(proxy.metric("baton_proxy_leader_epoch"), 1)
+
     def test_http_survives_nonsense(self):
         _, proxy, client = self.pair()
         with socket.create_connection(tuple(proxy.http_addr.rsplit(":", 1)), 5) as plain:

@@ -8,10 +8,10 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 import stubs
 from h2.settings import SettingCodes
-from h2_backend import echo, goaway, in_turn, not_executed, silent
+from h2_backend import echo, goaway, in_turn, not_executed, silent, source
 from h2_client import request
 from h2_peer import ENHANCE_YOUR_CALM, LAST_ID
-from proxy_harness import GET, PUT, STREAM, UNARY, ProxyTest, main
+from proxy_harness import GET, PARKED, PUT, STREAM, UNARY, ProxyTest, main
 
 
 class PingTest(ProxyTest):
@@ -216,6 +216,72 @@ class SocketTest(ProxyTest):
         for i, (client, call) in enumerate(calls):
             self.assert_ok(client.finish(call), b"%d" % i)
         self.assertLessEqual(len(cluster[0].live_peers()), 5, "clients share connections upstream")
+
+
+class IdleTest(ProxyTest):
+    """Waiting costs nothing: no scene below keeps the loop busy."""
+
+    def assert_idle(self, proxy, member):
+        """Over two keepalives of a member (more than a second), the proxy uses little of its processor."""
+        def ticks():
+            with open(f"/proc/{proxy.process.pid}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+        before, beats = ticks(), member.keepalives
+        self.lab.wait(lambda: member.keepalives >= beats + 2, "two keepalives")
+        used = (ticks() - before) / os.sysconf("SC_CLK_TCK")
+        self.assertLess(used, 0.5 if proxy.sanitized else 0.2, "seconds of processor time")
+
+    def test_nothing_to_do(self):
+        cluster, proxy, client = self.pair()
+        self.assert_ok(client.unary(UNARY))
+        self.assert_idle(proxy, cluster[0])
+
+    def test_parked_calls(self):
+        cluster, proxy, client = self.pair(leader=None)
+        for _ in range(50):
+            client.start(UNARY)
+        proxy.wait_metric(PARKED, 50)
+        self.assert_idle(proxy, cluster[0])
+
+    def test_leader_that_is_down(self):
+        cluster, proxy, client = self.pair(count=2)
+        cluster[0].refuse()
+        for _ in range(50):
+            client.start(UNARY)
+        self.assert_idle(proxy, cluster[1])
+
+    def test_leader_without_a_free_stream(self):
+        cluster, proxy, client = self.pair(settings={SettingCodes.MAX_CONCURRENT_STREAMS: 2})
+        cluster.on(GET, silent)
+        for _ in range(50):
+            client.start(GET)
+        cluster[0].wait_calls(GET, 2)
+        self.assert_idle(proxy, cluster[0])
+
+    def test_peers_that_do_not_read(self):
+        """A client that reads nothing, one without credit, a backend without credit."""
+        cluster, proxy, client = self.pair(settings={SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        cluster.on(STREAM, source(4 << 20)).on(GET, silent)
+        frozen, starved = self.client(proxy), self.client(proxy)
+        for _ in range(20):
+            frozen.open(STREAM)
+        cluster[0].wait_calls(STREAM, 20)
+        self.lab.call(frozen.peer.freeze)
+        starved.open(STREAM, hold=True)
+        upload = client.open(GET)
+        client.send_later(upload, bytes(1 << 20))
+        cluster[0].wait_calls(STREAM, 21)
+        self.assert_idle(proxy, cluster[0])
+
+    def test_half_closed_clients(self):
+        """Clients that closed their side only, and some that sent half a frame."""
+        cluster, proxy, _ = self.pair()
+        for data in (b"", b"PRI * HTTP/2.0\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0"):
+            plain = self.plain_socket(proxy)
+            plain.send(data)
+            plain.sock.shutdown(socket.SHUT_WR)
+        self.assert_idle(proxy, cluster[0])
 
 
 class LongTest(ProxyTest):
