@@ -160,8 +160,7 @@ static struct err ensure_cluster(struct follow *f, const struct etcd_kv *found,
         buf_close(&body);
         buf_close(&value);
         /* whatever came of it, the next listing reads the id that stands */
-        return err_is(&e) ? e
-                          : err_make(ERR_LOST, "the cluster id was just written: reading again");
+        return err_is(&e) ? e : err_make(ERR_CANCELLED, "the cluster id was just written");
     }
     struct err e = f->cfg.confirm(f->cfg.ctx, id, header->cluster_id);
     if (!err_is(&e))
@@ -388,7 +387,7 @@ static void *follow_run(void *arg)
     while (!atomic_load(&f->stopping)) {
         struct err e = watch_once(f);
         if (e.code == ERR_CANCELLED && !atomic_load(&f->reload))
-            continue; /* the replica wants it opened anew */
+            continue; /* it is to be begun anew */
         if (e.code != ERR_CANCELLED) {
             log_limited(&f->trouble_limit, LOG_WARN, "following etcd: %s", e.message);
             f->endpoint = (f->endpoint + 1) % etcd_endpoint_count(f->etcd);

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A commit needs some operations of its own, and a Txn should fit. */
+enum { TXN_OPS_MIN = 32 };
+
 static struct meta_options parsed; /* rows need an address that is known at compile time */
 
 static const struct option_row rows[] = {
@@ -106,7 +109,7 @@ static const struct option_row rows[] = {
      .value = "N",
      .min = 0,
      .max = 1 << 16,
-     .help = "Operations in one etcd txn; 0: ask etcd what it takes."},
+     .help = "Operations in one etcd txn, at least 32; 0: ask etcd what it takes."},
     {.name = "rpc-threads",
      .kind = OPTION_INT,
      .target = &parsed.rpc_threads,
@@ -173,6 +176,9 @@ static struct err check(struct meta_options *o)
         e = check_address("advertise", o->advertise, true);
     if (!err_is(&e) && strcmp(o->http, "off") != 0)
         e = check_address("http", o->http, false);
+    if (!err_is(&e) && o->max_txn_ops && o->max_txn_ops < TXN_OPS_MIN)
+        e = err_make(ERR_USAGE, "--max-txn-ops %lld: must be 0 (ask etcd) or at least %d",
+                     (long long)o->max_txn_ops, TXN_OPS_MIN);
     return e;
 }
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { TOPIC_MAX = 200 };
+enum { TOPIC_MAX = 200, STREAMS_MAX = 10000 };
 enum { LOOK_MS = 500 }; /* a state may also change by time passing, as when a leader falls silent */
 
 struct stream {
@@ -25,6 +25,7 @@ struct state_streams {
     pthread_t thread;
     struct queue *inbox; /* streams to add, or &a_wake */
     struct stream *streams;
+    _Atomic int count; /* of streams, those in the inbox too */
     _Atomic bool stopping;
 };
 
@@ -49,6 +50,15 @@ static void on_event(struct rpc_call *call, enum rpc_stream_event event, void *u
 
 void state_streams_open(struct state_streams *s, struct rpc_call *call, const char *topic)
 {
+    if (atomic_fetch_add(&s->count, 1) >= STREAMS_MAX) {
+        atomic_fetch_sub(&s->count, 1);
+        struct err e = err_make(ERR_OVERLOADED,
+                                "this member serves %d streams of this kind "
+                                "already: ask another member",
+                                STREAMS_MAX);
+        rpc_stream_end(call, &e, NULL);
+        return;
+    }
     struct stream *stream = mem_alloc(sizeof *stream);
     stream->call = call;
     stream->owner = s;
@@ -61,6 +71,7 @@ static void end_stream(struct stream *stream)
 {
     struct err e = err_make(ERR_DRAINING, "this member is shutting down");
     rpc_stream_end(stream->call, &e, NULL);
+    atomic_fetch_sub(&stream->owner->count, 1);
     buf_close(&stream->sent);
     free(stream->topic);
     free(stream);
