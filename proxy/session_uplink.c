@@ -93,7 +93,7 @@ static void retire(struct uplink *l)
     if (l->retired)
         return;
     l->retired = true;
-    target_on_retired(l->target);
+    target_on_retired(l->target, l);
 }
 
 static void on_goaway(struct uplink *l, const nghttp2_goaway *goaway)

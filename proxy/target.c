@@ -199,8 +199,9 @@ void target_on_lost(struct target *t, struct uplink *l, const char *why)
     target_dial(t);
 }
 
-void target_on_retired(struct target *t)
+void target_on_retired(struct target *t, const struct uplink *l)
 {
+    pause_after_loss(t, now_of(t) - l->opened_ms);
     target_dial(t);
 }
 

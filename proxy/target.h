@@ -42,7 +42,7 @@ void target_hurry(struct target *t); /* forgets the pause after failures */
 struct uplink *target_pick(struct target *t);
 void target_on_ready(struct target *t, struct uplink *l);
 void target_on_lost(struct target *t, struct uplink *l, const char *why);
-void target_on_retired(struct target *t);
+void target_on_retired(struct target *t, const struct uplink *l);
 void target_tick(struct target *t, int64_t now_ms);
 bool target_is_ready(const struct target *t);
 /* Ends its connections; the memory goes when the last is closed. */

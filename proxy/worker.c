@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define TICK_MS 250
+#define TICK_MS 100
+#define CLIENTS_EVERY_TICKS 5 /* clients may be many, and their limits are long */
 #define MAILBOX_LIMIT 65536
 /* Clients get this long to see that they shall not start new calls before the last word on it. */
 #define NOTICE_MS 200
@@ -134,7 +135,8 @@ static void on_tick(uv_timer_t *timer)
     follow_tick(&w->follow, now_ms);
     ramp_widen(&w->ramp);
     w->pump = true;
-    for_each_client(w, client_tick, now_ms);
+    if (w->ticks++ % CLIENTS_EVERY_TICKS == 0)
+        for_each_client(w, client_tick, now_ms);
     publish(w);
     if (w->draining)
         drain_tick(w, now_ms);

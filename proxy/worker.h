@@ -68,7 +68,7 @@ struct worker {
     struct call *free_calls;
     size_t free_call_count;
     int64_t complaint_slot; /* lines about clients that speak something else */
-    unsigned complaints;
+    unsigned complaints, ticks;
     bool pump, draining, stopping;
     int64_t drain_started_ms;
     void (*on_end)(void *arg);

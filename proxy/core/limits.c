@@ -22,7 +22,7 @@ void ramp_answered(struct ramp *r)
 
 void ramp_widen(struct ramp *r)
 {
-    if (r->active)
+    if (r->active && r->window < RAMP_END)
         r->window *= 2;
 }
 

@@ -13,6 +13,7 @@ struct ramp {
 };
 
 #define RAMP_START 32
+#define RAMP_END (1u << 20) /* no bound any more */
 
 void ramp_start(struct ramp *r);
 static inline bool ramp_allows(const struct ramp *r)
