@@ -21,10 +21,11 @@ DEADLINE_S = float(os.environ.get("BATON_TEST_DEADLINE", "60"))
 # What no healthy process prints.
 CRASH = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:| does not hold: |"
                    r"Segmentation fault|out of memory")
-# Nothing between a test and what the proxy does: no retries, no connection shared with other tests.
+# Nothing between a test and what the proxy does: no retries, no connection shared with other tests. The second number is
+# how long connecting may take, in spite of its name.
 CHANNEL_OPTIONS = [("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1),
                    ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
-                   ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 50),
+                   ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 10000),
                    ("grpc.max_reconnect_backoff_ms", 500)]
 
 
