@@ -11,7 +11,8 @@ struct chaos {
     uint64_t crash, no_guardian, late_guardian, restart, drain;
     uint64_t pause, stick, cut_member, down, lag, stall, full;
     uint64_t revoke, delete_key, break_watch, silence, compact, fail_activation, cut_proxy;
-    int64_t longest_us; /* of pauses, cuts and the like */
+    uint64_t strike_role, strike_commit; /* times in a million calls */
+    int64_t longest_us;                  /* of pauses, cuts and the like */
     bool over;
 };
 
@@ -64,6 +65,8 @@ static void draw_rates(struct world *w, struct chaos *c)
     c->compact = draw(w, 5000);
     c->fail_activation = draw(w, 5000);
     c->cut_proxy = draw(w, 10000);
+    c->strike_role = draw(w, 200000);
+    c->strike_commit = draw(w, 10000);
     c->longest_us = 100000 + (int64_t)rng_below(&w->rng, 9900000);
 }
 
@@ -110,9 +113,8 @@ static int victim(struct world *w)
     return somebody;
 }
 
-static void crash(struct world *w, struct chaos *c)
+static void crash(struct world *w, const struct chaos *c, int i)
 {
-    int i = victim(w);
     int64_t delay_us = (int64_t)rng_below(&w->rng, 5000);
     if (!w->members[i].alive)
         return;
@@ -139,9 +141,8 @@ static void restart(struct world *w)
     member_start(w, i);
 }
 
-static void cut(struct world *w, const struct chaos *c)
+static void cut(struct world *w, const struct chaos *c, int i)
 {
-    int i = victim(w);
     int64_t until_us = w->now_us + span_us(w, c);
     world_fault(w, FAULT_CUT);
     bool all = half(&w->rng);
@@ -187,9 +188,9 @@ static void fill(struct world *w, const struct chaos *c)
     world_at(w, span_us(w, c), no_longer_full, NULL);
 }
 
-static void revoke(struct world *w)
+static void revoke(struct world *w, int i)
 {
-    struct member *m = &w->members[victim(w)];
+    struct member *m = &w->members[i];
     int64_t lease = m->alive ? election_lease(m->election) : 0;
     if (lease && fake_etcd_revoke(&w->etcd, lease)) {
         world_trace(w, m->index, "an operator revokes its lease");
@@ -197,10 +198,10 @@ static void revoke(struct world *w)
     }
 }
 
-static void delete_key(struct world *w)
+static void delete_key(struct world *w, int i)
 {
     char key[KEY_MAX];
-    struct member *m = &w->members[victim(w)];
+    struct member *m = &w->members[i];
     int64_t lease = m->alive ? election_lease(m->election) : 0;
     if (lease && fake_etcd_delete(&w->etcd, keys_election(key, SIM_PREFIX, lease), BYTES_NONE)) {
         world_trace(w, m->index, "an operator deletes its election key");
@@ -223,10 +224,52 @@ static void compact(struct world *w)
     w->etcd.compacted = w->etcd.revision;
 }
 
+/* ---- just when it matters: around a takeover, a resignation, a commit ---- */
+
+static void strike(struct world *w, void *arg)
+{
+    int i = (int)(intptr_t)arg;
+    const struct chaos *c = w->net->sent_arg;
+    if (c == NULL || !w->members[i].alive)
+        return;
+    switch (rng_below(&w->rng, 6)) {
+    case 0:
+        crash(w, c, i);
+        return;
+    case 1:
+        world_fault(w, FAULT_PAUSE_MEMBER);
+        member_stop_for(w, i, span_us(w, c));
+        return;
+    case 2:
+        world_fault(w, FAULT_PAUSE_THREAD);
+        member_stick_for(w, i, (int)rng_below(&w->rng, THREADS), span_us(w, c));
+        return;
+    case 3:
+        cut(w, c, i);
+        return;
+    case 4:
+        revoke(w, i);
+        return;
+    default:
+        delete_key(w, i);
+        return;
+    }
+}
+
+static void on_sent(struct world *w, const struct net_call *call)
+{
+    const struct chaos *c = w->net->sent_arg;
+    bool role = strcmp(call->what, "takeover") == 0 || strcmp(call->what, "release") == 0;
+    if (call->member == NOBODY || !world_chance(w, role ? c->strike_role : c->strike_commit))
+        return;
+    int64_t us = (int64_t)rng_below(&w->rng, 4000);
+    world_at(w, us, strike, (void *)(intptr_t)call->member);
+}
+
 static void members_tick(struct world *w, struct chaos *c)
 {
     if (world_chance(w, c->crash))
-        crash(w, c);
+        crash(w, c, victim(w));
     if (world_chance(w, c->restart))
         restart(w);
     if (world_chance(w, c->drain)) {
@@ -248,7 +291,7 @@ static void members_tick(struct world *w, struct chaos *c)
 static void etcd_tick(struct world *w, struct chaos *c)
 {
     if (world_chance(w, c->cut_member))
-        cut(w, c);
+        cut(w, c, victim(w));
     if (world_chance(w, c->down)) {
         world_fault(w, FAULT_ENDPOINT_DOWN);
         w->net->down_until_us[rng_below(&w->rng, ENDPOINTS)] = w->now_us + span_us(w, c);
@@ -260,9 +303,9 @@ static void etcd_tick(struct world *w, struct chaos *c)
     if (world_chance(w, c->full))
         fill(w, c);
     if (world_chance(w, c->revoke))
-        revoke(w);
+        revoke(w, victim(w));
     if (world_chance(w, c->delete_key))
-        delete_key(w);
+        delete_key(w, victim(w));
     if (world_chance(w, c->break_watch)) {
         world_fault(w, FAULT_WATCH_ENDED);
         net_watch_break(w, anybody(w));
@@ -292,6 +335,8 @@ struct chaos *chaos_start(struct world *w)
     struct chaos *c = mem_alloc(sizeof *c);
     draw_rates(w, c);
     draw_network(w);
+    w->net->sent = on_sent;
+    w->net->sent_arg = c;
     world_post(w, TICK_US, NOBODY, 0, tick, free, c);
     return c;
 }
@@ -313,6 +358,8 @@ static int choose_survivor(struct world *w)
 void chaos_stop(struct world *w, struct chaos *c)
 {
     c->over = true; /* its last tick frees it */
+    w->net->sent = NULL;
+    w->net->sent_arg = NULL;
     int survivor = choose_survivor(w);
     world_trace(w, NOBODY, "---- peace, %s ----", survivor == NOBODY ? "all live" : "one is left");
     w->net->faults = (struct net_faults){0};

@@ -163,6 +163,7 @@ void clients_send(struct world *w, struct op *op, int member)
         return;
     struct request *r = mem_alloc(sizeof *r);
     *r = (struct request){.op = op, .member = member, .attempt = op->attempts};
+    op->copies++;
     op_hold(op);
     int thread = op->kind == OP_READ ? THREAD_READER : THREAD_REPLICA;
     world_post(w, net_delay_us(w), member, thread, arrive, request_drop, r);
@@ -284,7 +285,7 @@ static void finish(struct world *w, struct op *op)
 static bool is_final(const struct outcome_note *note)
 {
     return note->outcome == OUTCOME_NOT_DONE && note->code == ERR_NO_SPACE &&
-           !note->op->maybe_done && note->op->attempts == 1 && note->attempt == 1;
+           !note->op->maybe_done && note->op->copies == 1;
 }
 
 static void run_note(struct world *w, void *arg)
@@ -298,7 +299,7 @@ static void run_note(struct world *w, void *arg)
     }
     if (note->outcome == OUTCOME_DONE) {
         finish(w, op);
-    } else if (is_final(note) && w->clients->duplicate == 0) {
+    } else if (is_final(note)) {
         w->clients->refused++;
         checker_on_never(w, op);
         finish(w, op);

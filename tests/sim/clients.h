@@ -19,8 +19,8 @@ struct op {
     int64_t expected_mod; /* OP_CAS */
     int64_t floor;        /* reads: the newest change of the key that somebody knew when it began */
     int64_t began_us;
-    bool done, maybe_done; /* an attempt has an unknown outcome */
-    unsigned attempts;
+    bool done, maybe_done;     /* an attempt has an unknown outcome */
+    unsigned attempts, copies; /* copies: that were sent, each to be answered for itself */
     struct plan_request plan;
     struct request_op then_op, else_op;
     struct request_compare compare;

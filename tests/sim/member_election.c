@@ -142,10 +142,11 @@ static const char *name_txn(const struct etcd_txn *txn)
 static void call_done(struct world *w, struct net_call *call, struct net_answer *answer)
 {
     struct member *m = call->owner;
+    bool has_result = call->kind == NET_TXN && !err_is(&answer->err);
     struct election_event event = {.kind = ELECTION_ANSWERED,
                                    .call = call->tag,
                                    .err = answer->err,
-                                   .result = err_is(&answer->err) ? NULL : &answer->result,
+                                   .result = has_result ? &answer->result : NULL,
                                    .lease = call->lease,
                                    .ttl_ms = answer->ttl_ms};
     step(w, m, &event);

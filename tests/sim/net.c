@@ -436,6 +436,8 @@ void net_send(struct world *w, const struct net_call *what)
                 (unsigned long long)call->id, call->endpoint);
     double rate = call->member == NOBODY ? 1.0 : w->members[call->member].rate;
     post_timeout(w, call, (int64_t)((double)call->timeout_ms * 1000.0 / rate));
+    if (w->net->sent)
+        w->net->sent(w, call);
     send_request(w, call);
     call_release(call);
 }

@@ -65,6 +65,9 @@ struct net {
     /* A directed schedule; NULL: chance. */
     enum net_verdict (*hook)(struct world *w, const struct net_call *call, enum net_stage stage);
     void *hook_arg;
+    /* Told of every call that is sent; NULL: nobody is. */
+    void (*sent)(struct world *w, const struct net_call *call);
+    void *sent_arg;
     uint64_t next_id;
     struct net_held *held;
     struct net_watch *watches[MEMBERS];
