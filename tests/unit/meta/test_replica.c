@@ -18,6 +18,12 @@
 #define PREFIX "/baton/t/"
 enum { TTL_MS = 8000, DEADLINE_MS = 30000 };
 
+#define WAIT_FOR(condition)                                                                        \
+    for (int64_t until_ = clock_boot_ms() + DEADLINE_MS; !(condition);) {                          \
+        assert_true(clock_boot_ms() < until_);                                                     \
+        usleep(1000);                                                                              \
+    }
+
 struct kit {
     char *dir;
     int silent; /* etcd */
@@ -27,6 +33,7 @@ struct kit {
     struct record last; /* in `commit` */
     _Atomic int done;
     _Atomic int done_code;
+    _Atomic uint64_t done_epoch; /* under which a read could be answered when the caller was */
 };
 
 /* ---- whom the replica tells ---- */
@@ -43,12 +50,6 @@ uint64_t follow_reopen(struct follow *f, bool reload)
     atomic_fetch_add(&reloads, reload);
     return 2 + (uint64_t)atomic_fetch_add(&reopened, 1);
 }
-
-#define WAIT_FOR(condition)                                                                        \
-    for (int64_t until_ = clock_boot_ms() + DEADLINE_MS; !(condition);) {                          \
-        assert_true(clock_boot_ms() < until_);                                                     \
-        usleep(1000);                                                                              \
-    }
 
 /* ---- etcd ---- */
 
@@ -76,6 +77,43 @@ static void answer_applied(struct kit *k, uint64_t attempt, int64_t revision)
     snprintf(body, sizeof body,
              "{\"header\":{\"cluster_id\":\"1\",\"revision\":\"%lld\"},\"succeeded\":true}",
              (long long)revision);
+    struct etcd_reply reply = {.body = bytes_str(body)};
+    replica_post_answer(k->replica, attempt, &reply);
+}
+
+/* The record that the next attempt to arrive would put, as the gateway writes it. Its connection
+ * stays open, as those of is_asked. */
+static void read_record_asked(struct kit *k, char out[RECORD_BYTES_MAX])
+{
+    static const char name[] = "\"value\":\"";
+    static char request[8192];
+    size_t len = 0;
+    int fd = -1;
+    char *at = NULL;
+    WAIT_FOR((fd = accept(k->silent, NULL, NULL)) >= 0);
+    while (!strstr(request, "\"failure\"")) { /* it stands behind what would be put */
+        ssize_t n = recv(fd, request + len, sizeof request - 1 - len, 0);
+        assert_true(n > 0);
+        len += (size_t)n;
+        request[len] = 0;
+    }
+    *strstr(request, "\"failure\"") = 0;
+    for (char *next = strstr(request, name); next; next = strstr(next + 1, name))
+        at = next + strlen(name);
+    assert_non_null(at);
+    snprintf(out, RECORD_BYTES_MAX, "%.*s", (int)strcspn(at, "\""), at);
+}
+
+/* The guard failed because the own key is gone; `commit` holds that record. */
+static void answer_key_gone(struct kit *k, uint64_t attempt, const char *record, int64_t revision)
+{
+    char body[RECORD_BYTES_MAX + 400];
+    snprintf(body, sizeof body,
+             "{\"header\":{\"cluster_id\":\"1\",\"revision\":\"%lld\"},\"responses\":["
+             "{\"response_range\":{}},{\"response_range\":{\"kvs\":[{\"key\":\"Yw==\","
+             "\"create_revision\":\"10\",\"mod_revision\":\"%lld\",\"version\":\"2\","
+             "\"value\":\"%s\"}],\"count\":\"1\"}},{\"response_range\":{}}]}",
+             (long long)revision + 1, (long long)revision, record);
     struct etcd_reply reply = {.body = bytes_str(body)};
     replica_post_answer(k->replica, attempt, &reply);
 }
@@ -165,6 +203,7 @@ static void on_done(struct write *w, const struct err *err, const struct plan_an
 {
     struct kit *k = w->user;
     atomic_store(&k->done_code, (int)err->code);
+    atomic_store(&k->done_epoch, board_read_epoch(k->board));
     atomic_fetch_add(&k->done, 1);
     request_close(&w->request);
     free(w);
@@ -266,6 +305,22 @@ static void somebody_elses_write_ends_the_leadership(void **state)
     assert_int_equal(reloads, 2);
 }
 
+/* The commit is in etcd and not in the local state, from which nobody may read any more by then. */
+static void a_deposed_leader_reads_no_more_when_its_caller_hears(void **state)
+{
+    struct kit *k = *state;
+    char record[RECORD_BYTES_MAX];
+    lead_first(k);
+    board_set_role(k->board, ROLE_LEADER, 1);
+    submit_put(k, "applied");
+    read_record_asked(k, record);
+    answer_key_gone(k, 1, record, 11);
+    WAIT_FOR(k->done == 1);
+    assert_int_equal(k->done_code, ERR_OK);
+    assert_int_equal(k->done_epoch, 0);
+    WAIT_FOR(posted[ELECTION_DEPOSED] == 1);
+}
+
 /* ---- the kit ---- */
 
 static int set_up(void **state)
@@ -315,6 +370,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(follows_on_where_it_stopped_leading, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_heartbeat_from_before_the_activation_brings_nothing_old,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_deposed_leader_reads_no_more_when_its_caller_hears,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(somebody_elses_write_ends_the_leadership, set_up,
                                         tear_down),
