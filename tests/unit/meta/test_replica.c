@@ -6,6 +6,7 @@
 #include "meta/follow.h"
 #include "meta/replica_parts.h"
 #include "tests/lib/temp_dir.h"
+#include "tests/lib/wait_for.h"
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,13 +17,7 @@
 #include <cmocka.h>
 
 #define PREFIX "/baton/t/"
-enum { TTL_MS = 8000, DEADLINE_MS = 30000 };
-
-#define WAIT_FOR(condition)                                                                        \
-    for (int64_t until_ = clock_boot_ms() + DEADLINE_MS; !(condition);) {                          \
-        assert_true(clock_boot_ms() < until_);                                                     \
-        usleep(1000);                                                                              \
-    }
+enum { TTL_MS = 8000 };
 
 struct kit {
     char *dir;
