@@ -221,45 +221,55 @@ class SocketTest(ProxyTest):
 class IdleTest(ProxyTest):
     """Waiting costs nothing: no scene below keeps the loop busy."""
 
-    def assert_idle(self, proxy, member):
-        """Over two keepalives of a member (more than a second), the proxy uses little of its processor."""
-        def ticks():
-            with open(f"/proc/{proxy.process.pid}/stat") as stat:
-                fields = stat.read().rsplit(")", 1)[1].split()
-            return int(fields[11]) + int(fields[12])
-        before, beats = ticks(), member.keepalives
+    def test_waiting_costs_nothing(self):
+        """All scenes at once, over two keepalives of a member: more than a second."""
+        scenes = {scene.__name__: scene() for scene in (
+            self._nothing_to_do, self._parked_calls, self._leader_that_is_down,
+            self._leader_without_a_free_stream, self._peers_that_do_not_read,
+            self._half_closed_clients)}
+        before = {name: self.seconds(proxy) for name, proxy in scenes.items()}
+        member = self.clusters[0][0]
+        beats = member.keepalives
         self.lab.wait(lambda: member.keepalives >= beats + 2, "two keepalives")
-        used = (ticks() - before) / os.sysconf("SC_CLK_TCK")
-        self.assertLess(used, 0.5 if proxy.sanitized else 0.2, "seconds of processor time")
+        for name, proxy in scenes.items():
+            used = self.seconds(proxy) - before[name]
+            self.assertLess(used, 0.5 if proxy.sanitized else 0.2, f"{name}: seconds of processor time")
 
-    def test_nothing_to_do(self):
+    @staticmethod
+    def seconds(proxy):
+        """Processor time the proxy has used."""
+        with open(f"/proc/{proxy.process.pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _nothing_to_do(self):
         cluster, proxy, client = self.pair()
         self.assert_ok(client.unary(UNARY))
-        self.assert_idle(proxy, cluster[0])
+        return proxy
 
-    def test_parked_calls(self):
+    def _parked_calls(self):
         cluster, proxy, client = self.pair(leader=None)
         for _ in range(50):
             client.start(UNARY)
         proxy.wait_metric(PARKED, 50)
-        self.assert_idle(proxy, cluster[0])
+        return proxy
 
-    def test_leader_that_is_down(self):
+    def _leader_that_is_down(self):
         cluster, proxy, client = self.pair(count=2)
         cluster[0].refuse()
         for _ in range(50):
             client.start(UNARY)
-        self.assert_idle(proxy, cluster[1])
+        return proxy
 
-    def test_leader_without_a_free_stream(self):
+    def _leader_without_a_free_stream(self):
         cluster, proxy, client = self.pair(settings={SettingCodes.MAX_CONCURRENT_STREAMS: 2})
         cluster.on(GET, silent)
         for _ in range(50):
             client.start(GET)
         cluster[0].wait_calls(GET, 2)
-        self.assert_idle(proxy, cluster[0])
+        return proxy
 
-    def test_peers_that_do_not_read(self):
+    def _peers_that_do_not_read(self):
         """A client that reads nothing, one without credit, a backend without credit."""
         cluster, proxy, client = self.pair(settings={SettingCodes.INITIAL_WINDOW_SIZE: 0})
         cluster.on(STREAM, source(4 << 20)).on(GET, silent)
@@ -272,16 +282,16 @@ class IdleTest(ProxyTest):
         upload = client.open(GET)
         client.send_later(upload, bytes(1 << 20))
         cluster[0].wait_calls(STREAM, 21)
-        self.assert_idle(proxy, cluster[0])
+        return proxy
 
-    def test_half_closed_clients(self):
+    def _half_closed_clients(self):
         """Clients that closed their side only, and some that sent half a frame."""
         cluster, proxy, _ = self.pair()
         for data in (b"", b"PRI * HTTP/2.0\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0"):
             plain = self.plain_socket(proxy)
             plain.send(data)
             plain.sock.shutdown(socket.SHUT_WR)
-        self.assert_idle(proxy, cluster[0])
+        return proxy
 
 
 class LongTest(ProxyTest):
