@@ -316,6 +316,38 @@ static void a_deposed_leader_reads_no_more_when_its_caller_hears(void **state)
     WAIT_FOR(posted[ELECTION_DEPOSED] == 1);
 }
 
+static void an_activation_that_brings_nothing_ends(void **state)
+{
+    struct kit *k = *state;
+    struct record first = a_record(1, 0);
+    lead(k, &first, 10, 3 * TTL_MS);
+    WAIT_FOR(posted[ELECTION_ACTIVATION_FAILED] == 1);
+}
+
+static void send_page(struct kit *k, const char *key, bool first, bool last)
+{
+    struct etcd_event put = a_put(bytes_str(key), bytes_str("1"), 5);
+    put.kv.create_revision = 5;
+    put.kv.version = 1;
+    struct replica_events *page = replica_events_new(&put, 1, 20, clock_boot_ms());
+    page->generation = 1;
+    assert_true(replica_load(k->replica, page, first, last));
+}
+
+/* Pages may be passed over while a leadership ends, so what comes after them completes nothing. */
+static void a_listing_does_not_go_on_after_a_leadership(void **state)
+{
+    struct kit *k = *state;
+    struct record first = a_record(1, 0);
+    send_page(k, PREFIX "state/kv/a", true, false);
+    lead(k, &first, 10, 0);
+    step_down(k, 1);
+    assert_int_equal(reloads, 1);
+    send_page(k, PREFIX "state/kv/b", false, true);
+    step_down(k, 2); /* works off what came before it */
+    assert_int_equal(replica_applied(k->replica), 0);
+}
+
 /* ---- the kit ---- */
 
 static int set_up(void **state)
@@ -368,6 +400,9 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_deposed_leader_reads_no_more_when_its_caller_hears,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_activation_that_brings_nothing_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_listing_does_not_go_on_after_a_leadership, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(somebody_elses_write_ends_the_leadership, set_up,
                                         tear_down),
     };
