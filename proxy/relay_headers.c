@@ -160,13 +160,6 @@ static size_t add(struct header *out, size_t n, const char *name, struct bytes v
     return n + 1;
 }
 
-/* :authority where the client gave none; it must come before what is no pseudo header. */
-static struct header missing_authority(const struct call *c, const struct seen *seen)
-{
-    const char *authority = c->worker->shared->options.authority;
-    return header_of(":authority", authority[0] ? bytes_str(authority) : seen->host->value);
-}
-
 size_t relay_request_headers(struct call *c, struct header *out)
 {
     const struct proxy_shared *shared = c->worker->shared;
@@ -182,9 +175,12 @@ size_t relay_request_headers(struct call *c, struct header *out)
     for (; i < count; i++)
         n += upstream_header(c, &items[i], &out[n], &seen);
     out[place] = header_of("te", bytes_str("trailers"));
-    if (!seen.authority && (seen.host || shared->options.authority[0])) {
+    struct bytes authority = bytes_str(shared->options.authority);
+    if (!authority.len && seen.host)
+        authority = seen.host->value;
+    if (!seen.authority && authority.len) {
         out[n++] = out[place];
-        out[place] = missing_authority(c, &seen);
+        out[place] = header_of(":authority", authority);
     }
     /* a further line of the same list, behind what the client said */
     n = add(out, n, "x-forwarded-for", bytes_str(c->client->peer));

@@ -91,7 +91,7 @@ static void pause_accepting(struct server *s, const char *why)
 static bool accept_one(struct server *s)
 {
     static struct log_limit limit;
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
     int fd = accept4(s->fd, (struct sockaddr *)&a, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
@@ -159,9 +159,9 @@ static struct err listen_at(struct server *s, const char *addr)
         return err_wrap(e, "--listen");
     snprintf(service, sizeof service, "%d", port);
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *list;
+    struct addrinfo *list = NULL;
     int failed = getaddrinfo(host[0] ? host : NULL, service, &hints, &list);
-    if (failed)
+    if (failed || !list)
         return err_make(ERR_USAGE, "--listen %s: %s", addr, gai_strerror(failed));
     s->fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
