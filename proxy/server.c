@@ -152,7 +152,7 @@ static void on_ended(uv_async_t *async)
 
 static struct err listen_at(struct server *s, const char *addr)
 {
-    char host[256], service[8], text[64];
+    char host[256], service[8], text[64] = "";
     int port, on = 1;
     struct err e = options_split_address(addr, host, sizeof host, &port);
     if (err_is(&e))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define TICK_MS 100
+#define RAMP_EVERY_TICKS 10
 #define CLIENTS_EVERY_TICKS 5 /* clients may be many, and their limits are long */
 #define MAILBOX_LIMIT 65536
 /* Clients get this long to see that they shall not start new calls before the last word on it. */
@@ -133,7 +134,8 @@ static void on_tick(uv_timer_t *timer)
     struct worker *w = timer->data;
     int64_t now_ms = worker_now_ms(w);
     follow_tick(&w->follow, now_ms);
-    ramp_widen(&w->ramp);
+    if (w->ticks % RAMP_EVERY_TICKS == 0)
+        ramp_widen(&w->ramp);
     w->pump = true;
     if (w->ticks++ % CLIENTS_EVERY_TICKS == 0)
         for_each_client(w, client_tick, now_ms);
