@@ -372,9 +372,8 @@ void chaos_stop(struct world *w, struct chaos *c)
     w->clients->lose = w->clients->duplicate = w->clients->random_member = 0;
     for (int i = 0; i < MEMBERS; i++) {
         struct member *m = &w->members[i];
-        m->stopped_until_us = 0;
         m->activations_to_fail = 0;
-        memset(m->stuck_until_us, 0, sizeof m->stuck_until_us);
+        member_clear_pauses(m);
         member_start(w, i);
     }
 }

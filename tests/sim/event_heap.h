@@ -14,6 +14,7 @@ struct task {
     int member;    /* -1: nobody's; else which member's thread runs it */
     int thread;    /* enum sim_thread */
     unsigned life; /* the member's life that it belongs to */
+    bool deferred; /* it has waited for its thread */
     void (*run)(struct world *w, void *arg);
     void (*drop)(void *arg);
     void *arg;

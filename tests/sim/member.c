@@ -49,6 +49,12 @@ int64_t member_paused_until(const struct member *m, int thread)
     return stuck > m->stopped_until_us ? stuck : m->stopped_until_us;
 }
 
+void member_clear_pauses(struct member *m)
+{
+    m->stopped_until_us = 0;
+    memset(m->stuck_until_us, 0, sizeof m->stuck_until_us);
+}
+
 void member_stop_for(struct world *w, int index, int64_t us)
 {
     world_trace(w, index, "stopped for %lld ms", (long long)us / 1000);
@@ -73,8 +79,8 @@ void member_start(struct world *w, int index)
         return;
     m->alive = true;
     m->life++;
-    m->stopped_until_us = 0;
-    memset(m->stuck_until_us, 0, sizeof m->stuck_until_us);
+    member_clear_pauses(m);
+    memset(m->backlog_until_us, 0, sizeof m->backlog_until_us);
     m->told_lease = 0;
     m->kept_lease = 0;
     m->reload = m->disk_applied == 0;

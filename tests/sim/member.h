@@ -48,6 +48,7 @@ struct member {
     double rate; /* of its clock */
     int64_t clock_offset_ms, ttl_ms;
     int64_t stopped_until_us, stuck_until_us[THREADS];
+    int64_t backlog_until_us[THREADS]; /* what came while it stood still is run then, in order */
     int activations_to_fail;
 
     /* on its disk */
@@ -87,6 +88,7 @@ void member_drain(struct world *w, int index);
 void member_stop_for(struct world *w, int index, int64_t us);              /* SIGSTOP, SIGCONT */
 void member_stick_for(struct world *w, int index, int thread, int64_t us); /* one thread */
 int64_t member_paused_until(const struct member *m, int thread);
+void member_clear_pauses(struct member *m);
 int64_t member_ms(const struct world *w, const struct member *m); /* its clock */
 int64_t member_delay_us(const struct world *w, const struct member *m, int64_t until_ms);
 /* Whether it may answer reads now. */

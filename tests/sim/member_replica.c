@@ -215,6 +215,11 @@ static void tick(struct world *w, void *arg)
 void replica_shell_lead(struct world *w, struct member *m, const struct leadership *l)
 {
     struct replica *r = &m->replica;
+    if (r->commit) {
+        world_violate(w, "m%d is told to lead epoch %llu before it settled the one before",
+                      m->index, (unsigned long long)l->epoch);
+        return;
+    }
     r->leadership = *l;
     r->leading = true;
     r->stopping = r->drained = r->failed = r->refused_space = false;

@@ -70,8 +70,22 @@ static void task_drop(struct task *t)
         t->drop(t->arg);
 }
 
-/* A task for a thread that is stopped comes again when the thread goes on; one for a process that
- * is gone goes too. */
+/* A thread works off in order what came while it stood still: whatever comes before it has caught
+ * up waits behind that. */
+static bool task_defer(struct world *w, struct member *m, struct task *t)
+{
+    int64_t *backlog_us = &m->backlog_until_us[t->thread];
+    int64_t until_us = member_paused_until(m, t->thread);
+    if (until_us <= w->now_us && (t->deferred || *backlog_us < w->now_us))
+        return false;
+    t->at_us = until_us > *backlog_us ? until_us : *backlog_us;
+    t->deferred = true;
+    *backlog_us = t->at_us;
+    event_heap_push(&w->heap, *t);
+    return true;
+}
+
+/* A task for a process that is gone goes too. */
 static void task_run(struct world *w, struct task *t)
 {
     if (t->member != NOBODY) {
@@ -80,12 +94,8 @@ static void task_run(struct world *w, struct task *t)
             task_drop(t);
             return;
         }
-        int64_t until = member_paused_until(m, t->thread);
-        if (until > w->now_us) {
-            t->at_us = until;
-            event_heap_push(&w->heap, *t);
+        if (task_defer(w, m, t))
             return;
-        }
     }
     t->run(w, t->arg);
 }
