@@ -65,8 +65,8 @@ def run(args, cluster):
             if bench:
                 benches.append(bench.result())
             back(cluster, fault)
-            print(f"\r{number + 1} of {args.kills}", end="", file=sys.stderr)
-        print(file=sys.stderr)
+            if sys.stderr.isatty():
+                print(f"\r{number + 1} of {args.kills} ", end="", file=sys.stderr, flush=True)
         load.stop()
     return load, faults, benches
 
@@ -82,7 +82,7 @@ def report(args, cluster, load, faults, benches):
     waits = [(op.end - op.begin) * 1000 for op in history.ops]
     print(f"  {'call p50 / p99 / max, ms':<28}" +
           "".join(f"{histories.percentile(waits, share):>9.1f}" for share in (0.5, 0.99, 1)))
-    attempts, sent = cluster.metric("p1", "baton_proxy_attempts_total"), cluster.metric("p1", "baton_proxy_rpcs_total")
+    attempts, sent = cluster.metric("p1", "baton_proxy_attempts_total"), cluster.metric("p1", "baton_proxy_calls_total")
     print(f"  {'attempts of the proxy a call':<28}{attempts / sent if sent else 0:>12.4f}")
     print(f"  {'sent again, outcome open':<28}{cluster.metric('p1', 'baton_proxy_replays_total'):>12.0f}")
     print(f"  {'epochs':<28}{cluster.history()[-1].epoch:>6} to {cluster.history()[0].epoch}")
