@@ -9,11 +9,16 @@ static bool task_before(const struct task *a, const struct task *b)
 
 void event_heap_push(struct event_heap *h, struct task t)
 {
+    t.order = h->next_order++;
+    event_heap_push_again(h, t);
+}
+
+void event_heap_push_again(struct event_heap *h, struct task t)
+{
     if (h->count == h->cap) {
         h->cap = h->cap ? h->cap * 2 : 256;
         h->tasks = mem_resize(h->tasks, h->cap * sizeof *h->tasks);
     }
-    t.order = h->next_order++;
     size_t i = h->count++;
     while (i > 0 && task_before(&t, &h->tasks[(i - 1) / 2])) {
         h->tasks[i] = h->tasks[(i - 1) / 2];

@@ -26,6 +26,7 @@ struct event_heap {
     uint64_t next_order;
 };
 
-void event_heap_push(struct event_heap *h, struct task t); /* sets t.order */
+void event_heap_push(struct event_heap *h, struct task t);       /* sets t.order */
+void event_heap_push_again(struct event_heap *h, struct task t); /* keeps it */
 bool event_heap_pop(struct event_heap *h, struct task *out);
 void event_heap_close(struct event_heap *h); /* drops what is left */

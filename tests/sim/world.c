@@ -79,9 +79,13 @@ static bool task_defer(struct world *w, struct member *m, struct task *t)
     if (until_us <= w->now_us && (t->deferred || *backlog_us < w->now_us))
         return false;
     t->at_us = until_us > *backlog_us ? until_us : *backlog_us;
-    t->deferred = true;
     *backlog_us = t->at_us;
-    event_heap_push(&w->heap, *t);
+    if (t->deferred) {
+        event_heap_push_again(&w->heap, *t);
+    } else {
+        t->deferred = true;
+        event_heap_push(&w->heap, *t);
+    }
     return true;
 }
 
