@@ -24,9 +24,10 @@ void commit_free(struct commit *c);
 enum commit_outcome_kind {
     COMMIT_APPLIED,
     COMMIT_NEVER, /* refused for good, or settled away: certainly not and never; go on leading */
-    COMMIT_APPLIED_DEPOSED, /* applied; step down */
-    COMMIT_NOT_APPLIED,     /* certainly not and never; step down */
-    COMMIT_UNKNOWN,         /* step down (deposed without a trace), or given up */
+    /* Applied; step down. The local state may lack it: close the read gate before anybody hears. */
+    COMMIT_APPLIED_DEPOSED,
+    COMMIT_NOT_APPLIED, /* certainly not and never; step down */
+    COMMIT_UNKNOWN,     /* step down (deposed without a trace), or given up */
 };
 
 /* The outcome of what was begun, exactly once. */

@@ -122,6 +122,24 @@ static void confirmed_read_of_a_deposed_leader_is_refused(struct world *w)
     op_release(read);
 }
 
+/* The election does not know yet; the local state lacks what the caller is told. */
+static void applied_and_deposed_closes_the_gate_before_it_answers(struct world *w)
+{
+    given_a_leader_and_two_candidates(w);
+    member_stick_for(w, 0, THREAD_ELECTION, 20000000);
+    script_add(w, (struct rule){"commit", NET_REPLY, 0, 1, NET_LOSE});
+    struct op *put = send_op(w, 0, OP_PUT, "alpha", 0);
+    run_ms(w, 100);
+    operator_deletes_key(w, 0);
+    expect_done(w, put, 1000);
+    expect(w, w->checker->outcomes[COMMIT_APPLIED_DEPOSED] == 1, "the second attempt finds it");
+    struct op *read = send_op(w, 1, OP_READ, "alpha", 0);
+    run_ms(w, 100);
+    expect(w, !read->done, "it is not read from a state that lacks it");
+    op_release(put);
+    op_release(read);
+}
+
 static void ttl_without_commit_ends_the_leadership(struct world *w)
 {
     given_a_leader_and_two_candidates(w);
@@ -179,6 +197,10 @@ const struct hole holes_of_reads[] = {
      {0}},
     {"confirmed_read_of_a_deposed_leader_is_refused",
      confirmed_read_of_a_deposed_leader_is_refused,
+     -1,
+     {0}},
+    {"applied_and_deposed_closes_the_gate_before_it_answers",
+     applied_and_deposed_closes_the_gate_before_it_answers,
      -1,
      {0}},
     {"ttl_without_commit_ends_the_leadership", ttl_without_commit_ends_the_leadership, -1, {0}},

@@ -113,6 +113,8 @@ static void on_outcome(struct world *w, struct member *m, const struct commit_ou
     if (!o->probe)
         checker_on_outcome(w, m->index, r->batch_id, o);
     r->refused_space = o->kind == COMMIT_NEVER && o->err.code == ERR_NO_SPACE;
+    if (o->kind != COMMIT_APPLIED && o->kind != COMMIT_NEVER) /* before any caller is told */
+        read_gate_close(&m->gate, r->leadership.epoch);
     switch (o->kind) {
     case COMMIT_APPLIED:
         on_applied(w, m, o);
