@@ -152,6 +152,7 @@ void checker_on_revision(struct world *w, const struct fake_revision *r)
 {
     struct checker *c = w->checker;
     bool state = false, commit = false;
+    uint64_t others = 0, announced = 0;
     for (size_t i = 0; i < r->count; i++) {
         struct etcd_event e = fake_etcd_event(&w->etcd, r, i);
         struct bytes rest;
@@ -166,14 +167,22 @@ void checker_on_revision(struct world *w, const struct fake_revision *r)
             else
                 check_record(w, c, &record, r->revision);
             commit = true;
-        } else if (!e.deleted && bytes_starts_with(rest, bytes_str("dedup/")) &&
-                   !bytes_equal(rest, bytes_str("dedup/floor"))) {
+            announced = record.events;
+            continue;
+        }
+        others += !bytes_starts_with(rest, bytes_str("history/"));
+        if (!e.deleted && bytes_starts_with(rest, bytes_str("dedup/")) &&
+            !bytes_equal(rest, bytes_str("dedup/floor"))) {
             check_chunk(w, c, e.kv.value, r->revision);
         }
     }
     if (state && !commit)
         world_violate(w, "revision %lld changes the state without a commit record",
                       (long long)r->revision);
+    else if (others != announced)
+        world_violate(w, "revision %lld changes %llu keys and announces %llu",
+                      (long long)r->revision, (unsigned long long)others,
+                      (unsigned long long)announced);
 }
 
 /* ---- what members say ---- */

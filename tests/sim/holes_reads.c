@@ -71,6 +71,29 @@ static void reader_looks_before_its_snapshot(struct world *w)
     op_release(read);
 }
 
+/* A former leader applies what the present one has not heard of yet, and must not tell it. */
+static void reader_of_a_former_leader_does_not_see_ahead(struct world *w)
+{
+    given_a_leader_and_two_candidates(w);
+    w->reader_look_us = 1200000;
+    struct op *read = send_op(w, 0, OP_READ, "alpha", 0);
+    run_ms(w, 10);
+    w->reader_look_us = 0;
+    operator_deletes_key(w, 0);
+    expect_leader(w, 1, 500);
+    script_add(w, (struct rule){"commit", NET_REPLY, 1, ALL, NET_HOLD});
+    struct op *put = begin_put(w, 1, "alpha");
+    run_ms(w, 1200);
+    expect(w, applied_at(w, put) != 0 && !put->done && member_reads(w, &w->members[1]),
+           "the present leader has not heard of its commit, and reads");
+    struct op *second = send_op(w, 2, OP_READ, "alpha", 1);
+    run_ms(w, 10); /* the checker compares it with the first one */
+    expect(w, second->done && !read->done, "only the present leader answers");
+    op_release(read);
+    op_release(put);
+    op_release(second);
+}
+
 /* Another member was told to release epoch 2 too, for its takeover that lost. */
 static void released_of_another_leadership_of_the_same_epoch(struct world *w)
 {
@@ -187,6 +210,10 @@ const struct hole holes_of_reads[] = {
      BUG_GATE_REOPENS,
      {0}},
     {"reader_looks_before_its_snapshot", reader_looks_before_its_snapshot, BUG_LATE_LOOK, {0}},
+    {"reader_of_a_former_leader_does_not_see_ahead",
+     reader_of_a_former_leader_does_not_see_ahead,
+     -1,
+     {0}},
     {"released_of_another_leadership_of_the_same_epoch",
      released_of_another_leadership_of_the_same_epoch,
      BUG_RELEASED_EPOCH,

@@ -36,6 +36,17 @@ static uint64_t look(struct world *w, const struct read *read)
     return read_gate_epoch(&read->m->gate, member_ms(w, read->m));
 }
 
+/* Whose commit the state ends with. */
+static uint64_t epoch_at(struct world *w, int64_t revision)
+{
+    char key[KEY_MAX];
+    struct record record = {0};
+    const struct fake_version *v = fake_etcd_get(&w->etcd, keys_commit(key, SIM_PREFIX), revision);
+    if (v)
+        record_decode(v->value, &record);
+    return record.epoch;
+}
+
 static void answer(struct world *w, void *arg)
 {
     struct read *read = arg;
@@ -52,6 +63,8 @@ static void take_snapshot(struct world *w, void *arg)
 {
     struct read *read = arg;
     read->revision = read->m->replica.applied;
+    if (read->epoch && epoch_at(w, read->revision) != read->epoch)
+        read->epoch = 0; /* the state is a successor's: ahead of what that one has answered */
     next_step(w, read, w->reader_pause_us, answer);
 }
 
@@ -65,5 +78,5 @@ void reader_shell_read(struct world *w, struct member *m, struct request *reques
         free(read);
         return;
     }
-    next_step(w, read, 0, take_snapshot);
+    next_step(w, read, w->reader_look_us, take_snapshot);
 }

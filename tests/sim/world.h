@@ -72,7 +72,8 @@ struct world {
     struct clients *clients;
     struct checker *checker;
     uint64_t slow_readers;   /* millionths */
-    int64_t reader_pause_us; /* between a reader's snapshot and its answer */
+    int64_t reader_look_us;  /* between a reader's look at the gate and its snapshot */
+    int64_t reader_pause_us; /* and from there to its answer; 0: by chance */
     uint64_t faults[FAULTS];
     uint64_t steps, steps_now; /* altogether, and without time going on */
     bool traced;               /* tell what happens on stdout */
