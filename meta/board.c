@@ -232,6 +232,14 @@ uint64_t board_read_epoch(struct board *b)
     return epoch;
 }
 
+bool board_still_reads(struct board *b, uint64_t epoch)
+{
+    pthread_mutex_lock(&b->lock);
+    bool open = b->gate.epoch == epoch;
+    pthread_mutex_unlock(&b->lock);
+    return open;
+}
+
 bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg)
 {
     pthread_mutex_lock(&b->lock);

@@ -36,6 +36,9 @@ void board_see_released(struct board *b, uint64_t epoch, const char *nonce);
 
 /* The epoch under which a local read that takes its snapshot from now on is current, or 0. */
 uint64_t board_read_epoch(struct board *b);
+/* Asked once the snapshot is taken: it holds nothing of a later epoch, because the gate of `epoch`
+ * has not been closed yet, and a replica follows others only behind a closed gate. */
+bool board_still_reads(struct board *b, uint64_t epoch);
 
 /* Why this member takes no leader's work now, with the leader it knows: NOT_LEADER, ACTIVATING,
  * NO_LEADER or DRAINING; OK when it leads. */

@@ -96,26 +96,36 @@ static void wait_or_refuse(struct service_kv *s, struct rpc_call *call,
     refuse(s, call, &e);
 }
 
-/* The epoch is looked at before the snapshot is taken: what a later leader wrote cannot be missing.
- */
+/* A snapshot of the epoch under which it may be answered: what a later leader wrote cannot be
+ * missing, because the gate is looked at before, and cannot be in it, because it is looked at again
+ * behind. NULL: not now. */
+static struct store_snapshot *current_snapshot(struct service_kv *s, uint64_t *epoch)
+{
+    while ((*epoch = board_read_epoch(s->board))) {
+        struct store_snapshot *snap = store_snapshot_open(s->store);
+        if (board_still_reads(s->board, *epoch))
+            return snap;
+        store_snapshot_close(snap);
+    }
+    return NULL;
+}
+
 static void run_get(struct service_kv *s, struct rpc_call *call)
 {
     alignas(max_align_t) uint8_t room[SMALL_BYTES];
     struct arena memory = {0};
     struct bytes key;
-    uint64_t epoch = board_read_epoch(s->board);
-    if (epoch == 0) {
-        wait_or_refuse(s, call, run_get);
-        return;
-    }
     arena_use(&memory, room, sizeof room);
     struct err e = convert_get(rpc_call_body(call), &memory, &key);
+    uint64_t epoch;
+    struct store_snapshot *snap = err_is(&e) ? NULL : current_snapshot(s, &epoch);
     if (err_is(&e)) {
         fail(s, call, &e);
+    } else if (!snap) {
+        wait_or_refuse(s, call, run_get);
     } else {
         struct etcd_kv kv;
         struct buf message = {0};
-        struct store_snapshot *snap = store_snapshot_open(s->store);
         bool found = store_get(snap, key, &kv);
         convert_get_answer(store_revision(snap), found ? &kv : NULL, &message);
         store_snapshot_close(snap);
@@ -153,10 +163,9 @@ static bool add_to_page(void *arg, const struct etcd_kv *kv)
     return true;
 }
 
-static void read_page(struct service_kv *s, const struct read_range *range, struct arena *memory,
-                      struct buf *message)
+static void read_page(struct store_snapshot *snap, const struct read_range *range,
+                      struct arena *memory, struct buf *message)
 {
-    struct store_snapshot *snap = store_snapshot_open(s->store);
     struct read_page page = {.revision = store_revision(snap)};
     struct paging paging = {.range = range, .page = &page};
     if (range->count_only)
@@ -165,7 +174,6 @@ static void read_page(struct service_kv *s, const struct read_range *range, stru
         store_range(snap, range->start, range->end, add_to_page, &paging);
     page.kvs = paging.kvs;
     convert_range_answer(&page, memory, message);
-    store_snapshot_close(snap);
     free(paging.kvs);
 }
 
@@ -173,17 +181,17 @@ static void run_range(struct service_kv *s, struct rpc_call *call)
 {
     struct arena memory = {0};
     struct read_range range;
-    uint64_t epoch = board_read_epoch(s->board);
-    if (epoch == 0) {
-        wait_or_refuse(s, call, run_range);
-        return;
-    }
     struct err e = convert_range(rpc_call_body(call), &memory, &range);
+    uint64_t epoch;
+    struct store_snapshot *snap = err_is(&e) ? NULL : current_snapshot(s, &epoch);
     if (err_is(&e)) {
         fail(s, call, &e);
+    } else if (!snap) {
+        wait_or_refuse(s, call, run_range);
     } else {
         struct buf message = {0};
-        read_page(s, &range, &memory, &message);
+        read_page(snap, &range, &memory, &message);
+        store_snapshot_close(snap);
         reply(s, call, epoch, false, buf_view(&message));
         buf_close(&message);
     }
