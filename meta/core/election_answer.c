@@ -9,6 +9,13 @@ static bool is_foreign(const struct election *e, const struct etcd_txn_result *r
     return e->cfg.etcd_cluster_id && r->header.cluster_id != e->cfg.etcd_cluster_id;
 }
 
+/* Whoever answers a txn well brings its result. */
+static const struct etcd_txn_result *result_of(const struct election_event *event)
+{
+    PRE(event->result);
+    return event->result;
+}
+
 /* The i-th read of an answer; false when the answer lacks it. *kv is NULL when nothing is there. */
 static bool take_read(const struct etcd_txn_result *r, size_t i, const struct etcd_kv **kv)
 {
@@ -100,7 +107,7 @@ static void on_registered(struct election *e, const struct election_event *event
         e->lease_lost = true;
     else if (err_is(&event->err))
         ask_failed(e, event);
-    else if (event->result->succeeded)
+    else if (result_of(event)->succeeded)
         seat_step_out(e, "it is registered");
     else if (take_read(event->result, 0, &kv) && kv)
         on_record_there(e, kv);
@@ -132,7 +139,7 @@ static void on_enqueued(struct election *e, const struct election_event *event)
         ask_failed(e, event);
         return;
     }
-    const struct etcd_txn_result *r = event->result;
+    const struct etcd_txn_result *r = result_of(event);
     if (!r->succeeded)
         take_read(r, 0, &kv);
     int64_t revision = r->succeeded ? r->header.revision : kv ? kv->create_revision : 0;
@@ -174,7 +181,7 @@ static void on_look(struct election *e, const struct election_event *event)
         ask_failed(e, event);
         return;
     }
-    const struct etcd_txn_result *r = event->result;
+    const struct etcd_txn_result *r = result_of(event);
     if (!take_read(r, 0, &look.own) || !take_read(r, 1, &look.commit) ||
         !take_read(r, 2, &look.released) || !take_read(r, 3, &look.line)) {
         ask_puzzled(e, "an answer that lacks reads");

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 #include "common/base/clock.h"
 #include "meta/board.h"
-#include <string.h>
+#include <stdio.h>
 
 static int set_up(void **state)
 {
@@ -52,8 +52,8 @@ static void a_deadline_that_passed_does_not_spoil_a_snapshot(void **state)
 static void see(struct board *b, const char *leader, uint64_t epoch)
 {
     struct record r = {.epoch = epoch, .ttl_ms = 60000};
-    strcpy(r.leader, leader);
-    strcpy(r.nonce, "n");
+    snprintf(r.leader, sizeof r.leader, "%s", leader);
+    snprintf(r.nonce, sizeof r.nonce, "n");
     board_see_leader(b, &r, "127.0.0.1:2", clock_boot_ms());
 }
 
