@@ -6,7 +6,7 @@
 #include "common/base/thread.h"
 #include <stdlib.h>
 
-enum { RETRY_MS = 100, ORDERS_MAX = 64 };
+enum { RETRY_MS = 100, ORDERS_MAX = 64, CALL_MAX_MS = 2000 };
 
 struct order {
     int64_t lease, every_ms;
@@ -31,9 +31,10 @@ static int64_t renew(struct keeper *k, const struct order *o)
         log_limited(&k->limit, LOG_WARN, "%s", "the election hangs: its lease is not renewed");
         return RETRY_MS;
     }
+    int64_t timeout_ms = o->every_ms < CALL_MAX_MS ? o->every_ms : CALL_MAX_MS;
     etcd_encode_lease(&body, o->lease);
     struct err e = etcd_call_wait(k->etcd, ETCD_PATH_LEASE_KEEPALIVE, buf_view(&body), ETCD_ANY,
-                                  (int)o->every_ms, &reply);
+                                  (int)timeout_ms, &reply);
     if (!err_is(&e))
         e = etcd_decode_lease(reply.body, &lease);
     if (err_is(&e))
