@@ -176,7 +176,7 @@ static int watch_child(struct guardian *g)
         struct pollfd fds[] = {{.fd = g->signals, .events = POLLIN},
                                {.fd = g->pipe, .events = POLLIN}};
         poll(fds, 2, -1); /* also when it fails: nothing is let go while the child lives */
-        read_will(g); /* first: what it said before it died */
+        read_will(g);     /* first: what it said before it died */
         read_signals(g);
     }
     read_will(g);

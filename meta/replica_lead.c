@@ -255,6 +255,24 @@ static void finish_step_down(struct replica *r)
                    &(struct election_event){.kind = ELECTION_SETTLED, .epoch = r->lead.epoch});
 }
 
+/* An endpoint that takes fewer operations in a txn than the others said: what it refused certainly
+ * did not happen, and is planned anew in smaller batches. */
+static bool split_refused(struct replica *r, const struct err *e)
+{
+    if (e->code != ERR_TOO_LARGE || r->max_txn_ops <= TXN_OPS_DEFAULT || r->mode != REPLICA_LEADING)
+        return false;
+    log_warn("etcd refused a txn of %zu operations: %d at most from now on", r->batch.op_count,
+             TXN_OPS_DEFAULT);
+    r->max_txn_ops = TXN_OPS_DEFAULT;
+    struct write **tail = &r->flight;
+    while (*tail)
+        tail = &(*tail)->next;
+    *tail = r->waiting;
+    r->waiting = r->flight;
+    r->flight = NULL;
+    return true;
+}
+
 static void on_outcome(struct replica *r, const struct commit_outcome *o)
 {
     struct err e = o->err;
@@ -275,7 +293,8 @@ static void on_outcome(struct replica *r, const struct commit_outcome *o)
     case COMMIT_NEVER:
         log_limited(&r->refused_limit, LOG_WARN, "etcd refused a commit: %s", e.message);
         renew(r, o);
-        answer_flight(r, &e);
+        if (!split_refused(r, &e))
+            answer_flight(r, &e);
         break;
     case COMMIT_NOT_APPLIED:
         e = err_make(ERR_FENCED, "member %s was deposed before this could happen: ask again",
