@@ -316,6 +316,28 @@ static void a_deposed_leader_reads_no_more_when_its_caller_hears(void **state)
     WAIT_FOR(posted[ELECTION_DEPOSED] == 1);
 }
 
+/* One endpoint takes fewer operations in a txn than the others said. */
+static void a_refused_batch_is_planned_anew(void **state)
+{
+    struct kit *k = *state;
+    struct etcd_reply refused = {.err = err_make(ERR_TOO_LARGE, "too many operations")};
+    lead_first(k);
+    submit_put(k, "small enough");
+    WAIT_FOR(is_asked(k));
+    replica_post_answer(k->replica, 1, &refused);
+    WAIT_FOR(is_asked(k));
+    assert_int_equal(k->done, 0);
+    WAIT_FOR((answer_applied(k, 2, 11), k->done == 1));
+    assert_int_equal(k->done_code, ERR_OK);
+    assert_key(k, "small enough", 11);
+    /* what is refused in small batches too is refused for good */
+    submit_put(k, "too large after all");
+    WAIT_FOR(is_asked(k));
+    replica_post_answer(k->replica, 3, &refused);
+    WAIT_FOR(k->done == 2);
+    assert_int_equal(k->done_code, ERR_TOO_LARGE);
+}
+
 static void an_activation_that_brings_nothing_ends(void **state)
 {
     struct kit *k = *state;
@@ -372,7 +394,7 @@ static int set_up(void **state)
                                                             .max_pending = 100,
                                                             .max_pending_bytes = 1 << 20,
                                                             .dedup_bytes = 1 << 20,
-                                                            .max_txn_ops = 128});
+                                                            .max_txn_ops = 1024});
     assert_false(err_is(&e));
     replica_connect(k->replica, NULL, NULL);
     *state = k;
@@ -400,6 +422,7 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_deposed_leader_reads_no_more_when_its_caller_hears,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_batch_is_planned_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_activation_that_brings_nothing_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_listing_does_not_go_on_after_a_leadership, set_up,
                                         tear_down),
