@@ -79,8 +79,11 @@ static struct err serve(struct proxy_shared *shared)
     if (err_is(&e)) {
         server_stop(server);
     } else {
-        server_run(server);
-        log_info("ended");
+        bool drained = server_run(server);
+        if (!drained)
+            e = err_make(ERR_CANCELLED, "ended before its calls did");
+        else
+            log_info("ended");
     }
     admin_stop(admin);
     server_free(server);

@@ -32,6 +32,7 @@ struct server {
     size_t max_clients;
     uint64_t refused;
     bool listening, draining;
+    bool hasty; /* told twice to end */
 };
 
 static size_t all_clients(const struct server *s, struct worker **fewest)
@@ -121,19 +122,29 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
         ;
 }
 
+static void post_all(struct server *s, enum mail_kind kind)
+{
+    for (size_t i = 0; i < s->worker_count; i++)
+        worker_post(s->workers[i], kind, -1, "");
+}
+
+/* The first asks for a good end, the second for a quick one, the third waits for nobody. */
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *s = handle->data;
+    if (s->hasty)
+        _exit(1);
     if (s->draining) {
         log_warn("ending at once");
-        _exit(1);
+        s->hasty = true;
+        post_all(s, MAIL_STOP);
+        return;
     }
     log_info("draining");
     __atomic_store_n(&s->draining, true, __ATOMIC_RELAXED);
     uv_poll_stop(&s->listener);
     close(s->fd);
-    for (size_t i = 0; i < s->worker_count; i++)
-        worker_post(s->workers[i], MAIL_DRAIN, -1, "");
+    post_all(s, MAIL_DRAIN);
 }
 
 static void on_worker_end(void *arg)
@@ -152,7 +163,7 @@ static void on_ended(uv_async_t *async)
 
 static struct err listen_at(struct server *s, const char *addr)
 {
-    char host[256], service[8], text[64] = "";
+    char host[256], service[8];
     int port, on = 1;
     struct err e = options_split_address(addr, host, sizeof host, &port);
     if (err_is(&e))
@@ -175,11 +186,11 @@ static struct err listen_at(struct server *s, const char *addr)
                         "--listen %s: %s", addr, strerror(number));
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
-    getsockname(s->fd, (struct sockaddr *)&a, &len);
-    name_peer(&a, text);
-    port = ntohs(a.ss_family == AF_INET ? ((struct sockaddr_in *)&a)->sin_port
-                                        : ((struct sockaddr_in6 *)&a)->sin6_port);
-    log_info(strchr(text, ':') ? "listening on [%s]:%d" : "listening on %s:%d", text, port);
+    if (getsockname(s->fd, (struct sockaddr *)&a, &len) ||
+        getnameinfo((struct sockaddr *)&a, len, host, sizeof host, service, sizeof service,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        return err_make(ERR_IO, "--listen %s: the address in use is not known", addr);
+    log_info(strchr(host, ':') ? "listening on [%s]:%s" : "listening on %s:%s", host, service);
     return OK_ERR;
 }
 
@@ -246,19 +257,19 @@ bool server_is_draining(const struct server *s)
     return __atomic_load_n(&s->draining, __ATOMIC_RELAXED);
 }
 
-void server_run(struct server *s)
+bool server_run(struct server *s)
 {
     uv_poll_start(&s->listener, UV_READABLE, on_acceptable);
     uv_signal_start(&s->terminate, on_signal, SIGTERM);
     uv_signal_start(&s->interrupt, on_signal, SIGINT);
     uv_run(&s->loop, UV_RUN_DEFAULT);
+    return !s->hasty;
 }
 
 void server_stop(struct server *s)
 {
     close(s->fd);
-    for (size_t i = 0; i < s->worker_count; i++)
-        worker_post(s->workers[i], MAIL_STOP, -1, "");
+    post_all(s, MAIL_STOP);
 }
 
 void server_free(struct server *s)

@@ -10,7 +10,7 @@ struct err server_start(struct proxy_shared *shared, struct server **out);
 size_t server_worker_count(const struct server *s);
 struct worker *server_worker(const struct server *s, size_t i);
 bool server_is_draining(const struct server *s); /* any thread */
-/* Until everything has ended after SIGTERM or SIGINT. */
-void server_run(struct server *s);
+/* Until everything has ended after SIGTERM or SIGINT. False: a second signal cut calls off. */
+bool server_run(struct server *s);
 void server_stop(struct server *s); /* instead of server_run: ends the workers at once */
 void server_free(struct server *s); /* after one of the two */
