@@ -28,8 +28,10 @@ static void add_replay_methods(struct method_table *t, const char *list)
         if (*list != '/')
             buf_byte(&path, '/');
         buf_append(&path, list, n);
+        struct method method = method_table_find(t, buf_view(&path));
+        method.class = METHOD_READ;
         if (n)
-            method_table_add(t, buf_view(&path), METHOD_READ);
+            method_table_add(t, buf_view(&path), method);
         buf_close(&path);
         list += n + (list[n] == ',');
     }

@@ -179,7 +179,13 @@ static struct uplink *find_uplink(struct call *c, enum relay_event event)
     return target_pick(w->follow.leader);
 }
 
-static struct relay_facts facts_of(const struct call *c, const struct uplink *usable)
+/* Answers are held as far as the member's first window goes: it never waits for credit. */
+static bool may_hold(const struct call *c)
+{
+    return c->answered < uplink_first_window(c->worker) && relay_has_room(c->worker);
+}
+
+struct relay_facts call_facts(const struct call *c, const struct uplink *usable)
 {
     return (struct relay_facts){
         .now_ms = worker_now_ms(c->worker),
@@ -191,6 +197,8 @@ static struct relay_facts facts_of(const struct call *c, const struct uplink *us
         .sent = c->state == CALL_SENT || c->state == CALL_COMMITTED,
         .committed = c->state == CALL_COMMITTED,
         .whole = c->body.whole,
+        .unary = c->unary,
+        .holdable = may_hold(c),
         .may_repeat = c->class != METHOD_OTHER,
         .unknown = c->unknown,
         .same_leader = c->sent_to == c->worker->follow.leader,
@@ -201,10 +209,12 @@ void call_decide(struct call *c, enum relay_event event)
 {
     struct worker *w = c->worker;
     struct uplink *l = find_uplink(c, event);
-    struct relay_facts f = facts_of(c, l);
+    struct relay_facts f = call_facts(c, l);
     struct relay_verdict v = relay_decide(&f, event, &w->shared->relay_limits);
     if (v.act == RELAY_PASS)
         return;
+    if (c->state == CALL_SENT)
+        call_drop_answer(c);
     up_stream_drop(&c->up, H2_CANCEL);
     if (v.repeats) {
         c->unknown = true;
@@ -225,6 +235,7 @@ void call_decide(struct call *c, enum relay_event event)
         call_fail(c, &v);
         break;
     case RELAY_PASS:
+    case RELAY_HOLD:
         break;
     }
 }

@@ -1,6 +1,8 @@
 /* One RPC from its first header to its last: PARKED -> SENT -> COMMITTED -> DONE, back to PARKED
  * while another attempt is right. relay_decide says what becomes of it, the functions here do it.
- */
+ * Response headers go to the client at once, except those of a unary method that may be replayed:
+ * its answer is held until it is whole, or larger than a first window, so that a leader that dies
+ * within it costs another attempt and no error. */
 #pragma once
 #include "proxy/client.h"
 #include "proxy/core/method_table.h"
@@ -12,7 +14,7 @@
 enum call_state {
     CALL_OPENING,   /* headers are arriving */
     CALL_PARKED,    /* no usable leader */
-    CALL_SENT,      /* given to a connection */
+    CALL_SENT,      /* given to a connection; what came of the answer is held */
     CALL_COMMITTED, /* response headers went to the client */
     CALL_DONE,      /* the client has its status, or is gone */
 };
@@ -23,7 +25,7 @@ struct call {
      */
     struct header_list request;
     struct replay body;
-    struct buf answer; /* not yet written to the client */
+    struct buf answer; /* held, or not yet written to the client */
     struct worker *worker;
     struct client *client; /* NULL: the client's stream is closed */
     int32_t stream_id;
@@ -32,6 +34,7 @@ struct call {
     enum call_state state;
     struct bytes path;
     enum method_class class;
+    bool unary;      /* for certain */
     size_t owed;     /* request bytes the client has no credit for yet */
     size_t received; /* request bytes in all, while that matters */
     bool widened;    /* the client's window is --stream-window */

@@ -49,10 +49,41 @@ static void end_answer(struct call *c)
         up_stream_drop(&c->up, H2_NO_ERROR);
 }
 
+/* What came of the answer goes to the client, and so does all that follows: no other attempt. */
+static void commit(struct call *c, bool end)
+{
+    struct header headers[HEADERS_MAX + RELAY_HEADERS_ADDED];
+    size_t n = relay_answer_headers(c, &c->up.headers, headers);
+    replay_forget(&c->body);
+    c->state = CALL_COMMITTED;
+    c->moved_ms = worker_now_ms(c->worker);
+    client_answer(c, headers, n, end);
+}
+
+static void hold_or_commit(struct call *c)
+{
+    struct relay_facts f = call_facts(c, NULL);
+    if (relay_decide(&f, RELAY_ANSWERED, &c->worker->shared->relay_limits).act != RELAY_HOLD)
+        commit(c, false);
+}
+
+void call_drop_answer(struct call *c)
+{
+    struct worker *w = c->worker;
+    w->relay_bytes -= call_answer(c).len;
+    buf_clear(&c->answer);
+    c->answered = 0;
+    if (c->answer_widened)
+        w->widened_bytes -= (size_t)w->shared->options.stream_window;
+    c->answer_widened = false;
+}
+
 static void call_headers(struct up_stream *up, bool trailers, bool end)
 {
     struct call *c = (struct call *)up;
     if (trailers) {
+        if (c->state == CALL_SENT)
+            commit(c, false);
         c->answer_ended = c->answer_has_trailers = true;
         end_answer(c);
         client_more(c);
@@ -63,13 +94,12 @@ static void call_headers(struct up_stream *up, bool trailers, bool end)
         on_refusal(c);
         return;
     }
-    struct header headers[HEADERS_MAX + RELAY_HEADERS_ADDED];
-    size_t n = relay_answer_headers(c, &up->headers, headers);
-    replay_forget(&c->body);
-    c->state = CALL_COMMITTED;
-    if (end)
-        end_answer(c);
-    client_answer(c, headers, n, end);
+    if (!end) {
+        hold_or_commit(c);
+        return;
+    }
+    commit(c, true);
+    end_answer(c);
 }
 
 /* What widened windows promise is at most half of --relay-bytes; the rest is for the first windows.
@@ -108,7 +138,9 @@ static void call_data(struct up_stream *up, struct bytes data)
     w->relay_bytes += data.len;
     c->answered += data.len;
     buf_bytes(&c->answer, data);
-    if (!relay_has_room(w) && call_answer(c).len > UPLINK_FIRST_WINDOW / 2) {
+    if (c->state == CALL_SENT) {
+        hold_or_commit(c);
+    } else if (!relay_has_room(w) && call_answer(c).len > UPLINK_FIRST_WINDOW / 2) {
         stat_add(&w->stats.limit_relay, 1);
         relay_cut(c);
         return;
@@ -122,18 +154,20 @@ static void call_data(struct up_stream *up, struct bytes data)
 static void call_end(struct up_stream *up)
 {
     struct call *c = (struct call *)up;
+    if (c->state == CALL_SENT)
+        commit(c, false);
     c->answer_ended = true;
     call_count(c, STATS_STATUSES);
     call_settle(c);
     client_more(c);
 }
 
-/* A reset without END_STREAM is never a good end, whatever its code says. What the client was
- * already given goes out before. */
-static void pass_reset(struct call *c, bool committed, uint32_t code)
+/* A reset without END_STREAM is never a good end, whatever its code says. What came of the answer
+ * goes out before. */
+static void pass_reset(struct call *c, bool answered, uint32_t code)
 {
     c->reset_code = code == H2_NO_ERROR ? H2_INTERNAL_ERROR : code;
-    if (committed) {
+    if (answered) {
         c->answer_reset = true;
         client_more(c);
         return;
@@ -148,14 +182,13 @@ static void call_over(struct up_stream *up, enum up_end how, uint32_t code)
     if (c->state == CALL_DONE)
         return;
     call_leave_ramp(c);
-    bool committed = c->state == CALL_COMMITTED;
     switch (how) {
     case UP_NOT_SENT:
-        call_decide(c, committed ? RELAY_LOST : RELAY_NOT_SENT);
+        call_decide(c, up->answered ? RELAY_LOST : RELAY_NOT_SENT);
         return;
     case UP_REFUSED:
         c->refusals++;
-        call_decide(c, committed ? RELAY_LOST : RELAY_REFUSED);
+        call_decide(c, up->answered ? RELAY_LOST : RELAY_REFUSED);
         return;
     case UP_LOST:
         call_decide(c, RELAY_LOST);
@@ -164,9 +197,11 @@ static void call_over(struct up_stream *up, enum up_end how, uint32_t code)
     case UP_CLOSED:
         break;
     }
+    if (up->answered && c->state == CALL_SENT)
+        commit(c, false);
     call_count(c, STATS_STATUSES);
     call_settle(c);
-    pass_reset(c, committed, code);
+    pass_reset(c, up->answered, code);
 }
 
 const struct up_stream_ops call_ops = {

@@ -77,7 +77,9 @@ bool relay_check_request(struct call *c, struct relay_verdict *refusal, int *htt
     for (uint32_t i = 0; i < l->count; i++)
         if (!check_header(c, &l->items[i], refusal))
             return false;
-    c->class = method_table_find(&c->worker->shared->methods, c->path);
+    struct method method = method_table_find(&c->worker->shared->methods, c->path);
+    c->class = method.class;
+    c->unary = method.unary;
     return true;
 }
 

@@ -301,7 +301,8 @@ static void cut_stalled(struct client *k, int64_t now_ms)
     k->looked_ms = now_ms;
     for (struct call *c = k->calls; c; c = next) {
         next = c->next;
-        if (call_answer(c).len && now_ms - c->moved_ms > STALLED_TIMEOUT_MS) {
+        if (c->state != CALL_SENT && call_answer(c).len &&
+            now_ms - c->moved_ms > STALLED_TIMEOUT_MS) {
             stat_add(&k->session.worker->stats.limit_idle, 1);
             relay_cut(c);
         }

@@ -383,7 +383,7 @@ static nghttp2_session *new_h2(struct worker *w, struct uplink *l)
     return h2;
 }
 
-static uint32_t first_window(const struct worker *w)
+uint32_t uplink_first_window(const struct worker *w)
 {
     int64_t most = w->shared->options.stream_window;
     return most < UPLINK_FIRST_WINDOW ? (uint32_t)most : UPLINK_FIRST_WINDOW;
@@ -400,7 +400,7 @@ struct uplink *uplink_open(struct target *t, int fd)
     session_open(&l->session, w, fd, &ops);
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, first_window(w)},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, uplink_first_window(w)},
         {NGHTTP2_SETTINGS_MAX_FRAME_SIZE, SESSION_FRAME_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, UPLINK_HEADER_LIST_BYTES},
     };

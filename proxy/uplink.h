@@ -6,6 +6,9 @@
 /* What a member may send of one answer before we widen its window. */
 #define UPLINK_FIRST_WINDOW 65535
 
+/* The same, unless --stream-window is smaller. */
+uint32_t uplink_first_window(const struct worker *w);
+
 struct uplink;
 struct up_stream;
 struct target;

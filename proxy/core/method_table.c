@@ -36,7 +36,7 @@ static void grow(struct method_table *t)
     free(old.rows);
 }
 
-void method_table_add(struct method_table *t, struct bytes path, enum method_class class)
+void method_table_add(struct method_table *t, struct bytes path, struct method method)
 {
     if (path.len == 0)
         return;
@@ -47,14 +47,14 @@ void method_table_add(struct method_table *t, struct bytes path, enum method_cla
         row->path = bytes_dup(path);
         t->count++;
     }
-    row->class = class;
+    row->method = method;
 }
 
-enum method_class method_table_find(const struct method_table *t, struct bytes path)
+struct method method_table_find(const struct method_table *t, struct bytes path)
 {
     if (!t->cap || path.len == 0)
-        return METHOD_OTHER;
-    return slot(t, path)->class;
+        return (struct method){METHOD_OTHER};
+    return slot(t, path)->method;
 }
 
 void method_table_close(struct method_table *t)
@@ -185,10 +185,11 @@ static bool load_method(struct method_table *t, struct bytes in, struct bytes se
     buf_bytes(&path, service);
     buf_byte(&path, '/');
     buf_bytes(&path, name);
-    method_table_add(t, buf_view(&path),
-                     idempotent                ? METHOD_READ
-                     : keeps_ids && !streaming ? METHOD_MUTATION
-                                               : METHOD_OTHER);
+    struct method method = {.class = idempotent                ? METHOD_READ
+                                     : keeps_ids && !streaming ? METHOD_MUTATION
+                                                               : METHOD_OTHER,
+                            .unary = !streaming};
+    method_table_add(t, buf_view(&path), method);
     buf_close(&path);
     return !r.broken;
 }

@@ -11,9 +11,14 @@ enum method_class {
 };
 #define METHOD_CLASSES 3
 
+struct method {
+    enum method_class class;
+    bool unary; /* one request and one answer, for certain: a descriptor set says so */
+};
+
 struct method_row {
     struct bytes path; /* "/pkg.Service/Method" */
-    enum method_class class;
+    struct method method;
 };
 
 /* Open addressing, at most half full. */
@@ -28,6 +33,6 @@ struct method_table {
 struct err method_table_load(struct method_table *t, struct bytes descriptor_set,
                              const char *keeps_ids);
 /* path is copied; a later entry replaces an earlier one. */
-void method_table_add(struct method_table *t, struct bytes path, enum method_class class);
-enum method_class method_table_find(const struct method_table *t, struct bytes path);
+void method_table_add(struct method_table *t, struct bytes path, struct method method);
+struct method method_table_find(const struct method_table *t, struct bytes path);
 void method_table_close(struct method_table *t);

@@ -69,6 +69,13 @@ static struct relay_verdict lost(const struct relay_facts *f, const struct relay
     return v;
 }
 
+/* Held only while losing the rest would cost another attempt, not an error. */
+static struct relay_verdict answered(const struct relay_facts *f, const struct relay_limits *limits)
+{
+    bool hold = f->unary && f->holdable && may_replay(f, limits);
+    return (struct relay_verdict){.act = hold ? RELAY_HOLD : RELAY_PASS};
+}
+
 static struct relay_verdict superseded(const struct relay_facts *f,
                                        const struct relay_limits *limits)
 {
@@ -112,7 +119,7 @@ struct relay_verdict relay_decide(const struct relay_facts *f, enum relay_event 
     case RELAY_LOST:
         return lost(f, limits);
     case RELAY_ANSWERED:
-        return (struct relay_verdict){.act = RELAY_PASS};
+        return answered(f, limits);
     case RELAY_SUPERSEDED:
         return superseded(f, limits);
     case RELAY_TIME:

@@ -1,5 +1,5 @@
-/* What becomes of an RPC when something happened to it: the table of docs/internals, as a pure
- * function. The relay acts on the verdict; it decides nothing of this itself. */
+/* What becomes of an RPC when something happened to it, as a pure function. The relay acts on the
+ * verdict; it decides nothing of this itself. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,14 +23,20 @@ enum relay_event {
     RELAY_REFUSED,    /* REFUSED_STREAM, or above the last stream of a GOAWAY */
     RELAY_NOT_DONE,   /* Trailers-Only UNAVAILABLE with baton-not-executed: 1 */
     RELAY_LOST,       /* the connection was lost or declared dead after sending */
-    RELAY_ANSWERED,   /* any other answer, or its continuation */
+    RELAY_ANSWERED,   /* any other answer, or its continuation, and not its end */
     RELAY_SUPERSEDED, /* another leader has a higher epoch, and the grace is over */
     RELAY_TIME,       /* look at the clock */
     RELAY_LOT_FULL,   /* no room for one more parked call */
     RELAY_SHUTDOWN,   /* the proxy's drain time is over */
 };
 
-enum relay_act { RELAY_SEND, RELAY_PARK, RELAY_PASS, RELAY_FAIL };
+enum relay_act {
+    RELAY_SEND,
+    RELAY_PARK,
+    RELAY_HOLD, /* the answer is not passed on yet: should it break off, another attempt is right */
+    RELAY_PASS,
+    RELAY_FAIL,
+};
 
 /* What is known of a call. Times share one clock. */
 struct relay_facts {
@@ -42,6 +48,8 @@ struct relay_facts {
     bool usable;      /* the leader is known, connected, has a free stream, and nobody is before */
     bool sent;        /* an attempt is in flight now */
     bool committed;   /* response headers went to the client */
+    bool unary;       /* the method has one answer for certain: its client waits for the end */
+    bool holdable;    /* what came of the answer is within what may be held */
     bool whole;       /* the replay buffer still holds all that was received */
     bool may_repeat;  /* the method may be replayed after it was sent */
     bool unknown;     /* an earlier attempt has an unknown outcome */

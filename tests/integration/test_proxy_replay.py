@@ -1,12 +1,15 @@
 """What the proxy sends again, and what it must not: the first rows of the table "what happened"."""
 import os
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from h2_backend import (Gate, answer, echo, goaway, in_turn, kill, not_executed, reset, silent,
-                        trailers_only)
-from h2_peer import LAST_ID, REFUSED_STREAM
+from h2_backend import (GRPC, OK, Gate, answer, echo, goaway, in_turn, kill, not_executed, reset,
+                        silent, trailers_only)
+from h2_peer import CANCEL, LAST_ID, REFUSED_STREAM
+from h2_stream import frame
 from proxy_harness import GET, PUT, STREAM, UNARY, ProxyTest, main
 
 
@@ -303,6 +306,184 @@ class LostTest(ProxyTest):
         client.send_message(call, b"one")
         self.assert_unknown(client.finish(call))
         self.assertEqual(cluster.count(STREAM), 1)
+
+
+WINDOW = 65535  # what is held of an answer stays below
+
+
+class HeldTest(ProxyTest):
+    """Lost within the answer of a unary method that may be replayed: as without any answer."""
+
+    def test_lost_after_the_headers(self):
+        cluster, _, client = self.pair()
+        for path in (GET, PUT):
+            cluster.on(path, in_turn(kill(after_headers=True), echo))
+            self.assert_ok(client.unary(path), b"hello")
+            self.assertEqual(cluster.count(path), 2)
+        ids = {call.header("baton-request-id") for call in cluster.calls_of(PUT)}
+        self.assertEqual(len(ids), 1, "one effect, one id")
+
+    def test_lost_within_the_message(self):
+        half = frame(bytes(1000))[:500]
+        cluster, _, client = self.pair()
+        for path in (GET, PUT):
+            cluster.on(path, in_turn(kill(after_headers=True, body=half), echo))
+            call = client.unary(path)
+            self.assert_ok(call)
+            self.assertEqual(bytes(call.body), frame(b"hello"), "nothing of the first answer")
+            self.assertEqual(cluster.count(path), 2)
+
+    def test_lost_before_the_trailers(self):
+        cluster, _, client = self.pair()
+        cluster.on(PUT, in_turn(kill(after_headers=True, body=frame(b"first")), answer(b"second")))
+        self.assert_ok(client.unary(PUT), b"second")
+
+    def test_headers_of_the_lost_answer_are_dropped(self):
+        async def marked(call):
+            call.send_headers(GRPC + [("x-attempt", "1")])
+            call.peer.drop()
+        cluster, _, client = self.pair()
+        cluster.on(GET, in_turn(marked, echo))
+        call = client.unary(GET)
+        self.assert_ok(call, b"hello")
+        self.assertIsNone(call.header("x-attempt"))
+
+    def test_stock_client_sees_none_of_it(self):
+        cluster = self.cluster()
+        proxy = self.proxy(cluster)
+        cluster.on(GET, in_turn(kill(after_headers=True), kill(after_headers=True, body=b"\0"), echo))
+        self.assertEqual(self.channel(proxy).unary_unary(GET)(b"x", timeout=10), b"x")
+
+    def test_lost_each_time(self):
+        cluster, _, client = self.pair()
+        cluster.on(GET, kill(after_headers=True, body=b"\0"))
+        self.assert_unknown(client.unary(GET))
+        self.assertEqual(cluster.count(GET), 3)
+
+    def test_next_leader_gets_what_a_frozen_one_began(self):
+        cluster, proxy, client = self.pair(count=2)
+        gate = Gate(self.lab)
+        cluster[0].on(GET, self.begun(b"\0", gate))
+        call = client.start(GET)
+        self.wait_received(proxy, 1)
+        cluster[0].freeze()
+        cluster.lead(1)
+        self.assert_ok(client.finish(call), b"hello")
+
+    def test_whole_answer_passes_in_pieces(self):
+        """All that a scattered answer consists of arrives, however long it was held."""
+        message = os.urandom(40000)
+        cluster, proxy, client = self.pair()
+        gate = Gate(self.lab, then=self.rest(frame(message)[20000:]))
+        cluster.on(GET, self.begun(frame(message)[:20000], gate))
+        call = client.start(GET)
+        self.wait_received(proxy, 20000)
+        client.ping()
+        self.assertIsNone(call.headers, "held")
+        gate.open()
+        self.assert_ok(client.finish(call), message)
+        self.assertEqual(cluster.count(GET), 1)
+
+    def test_larger_answer_is_passed_on(self):
+        """From a whole window on it waits no longer: the member has no credit to send more."""
+        for size in (WINDOW, WINDOW + 5000):
+            cluster, _, client = self.pair()
+            gate = Gate(self.lab, then=self.rest(b""))
+            cluster.on(GET, self.begun(frame(bytes(size - 5)), gate))
+            call = client.start(GET)
+            self.lab.wait(lambda: call.received == size, f"{size} bytes arrive before the end")
+            gate.open()
+            self.assert_ok(client.finish(call), bytes(size - 5))
+
+    def test_larger_answer_of_a_small_window(self):
+        cluster, _, client = self.pair("--stream-window", "16KiB")
+        cluster.on(GET, answer(bytes(1 << 20)))
+        self.assert_ok(client.unary(GET), bytes(1 << 20))
+
+    def test_larger_answer_that_is_lost(self):
+        cluster, _, client = self.pair()
+        cluster.on(GET, kill(after_headers=True, body=frame(bytes(100000))[:90000]))
+        call = client.unary(GET)
+        self.assert_unknown(call)
+        self.assertFalse(call.trailers_only)
+        self.assertEqual(cluster.count(GET), 1)
+
+    def test_deadline_while_held(self):
+        cluster, _, client = self.pair()
+        cluster.on(GET, self.begun(b"\0", Gate(self.lab)))
+        call = client.unary(GET, grpc_timeout="300m")
+        self.assert_unknown(call, 4)
+        self.assertTrue(call.trailers_only)
+        upstream = cluster.calls_of(GET)[0]
+        self.lab.wait(lambda: upstream.reset == CANCEL, "the upstream call is cancelled")
+
+    def test_client_leaves_while_held(self):
+        cluster, proxy, client = self.pair()
+        cluster.on(GET, self.begun(b"\0", Gate(self.lab)))
+        call = client.start(GET)
+        self.wait_received(proxy, 1)
+        client.cancel(call)
+        upstream = cluster.calls_of(GET)[0]
+        self.lab.wait(lambda: upstream.reset == CANCEL, "the upstream call is cancelled")
+        self.lab.wait(lambda: proxy.metric("baton_proxy_relay_bytes") == 0, "nothing is held")
+
+    def test_reset_passes_with_what_came_before(self):
+        async def begun_and_reset(call):
+            call.send_headers(GRPC + [("x-attempt", "1")])
+            await call.send_data(b"part")
+            call.send_rst(CANCEL)
+        cluster, _, client = self.pair()
+        cluster.on(GET, begun_and_reset)
+        call = client.unary(GET)
+        self.assertEqual((call.reset, call.header("x-attempt"), bytes(call.body)), (CANCEL, "1", b"part"))
+        self.assertEqual(cluster.count(GET), 1)
+
+    def test_other_methods_get_their_headers_at_once(self):
+        cluster, _, client = self.pair()
+        gate = Gate(self.lab, then=self.rest(frame(b"late")))
+        cluster.on(UNARY, self.begun(b"", gate))
+        call = client.wait_headers(client.start(UNARY))
+        self.assertFalse(call.done)
+        gate.open()
+        self.assert_ok(client.finish(call), b"late")
+
+    def test_no_replays_nothing_held(self):
+        cluster, _, client = self.pair("--replay-attempts", "0")
+        cluster.on(GET, self.begun(b"", Gate(self.lab)))
+        self.assertFalse(client.wait_headers(client.start(GET)).done)
+
+    def test_streams_get_their_headers_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "own.proto"), "w") as proto:
+                proto.write('syntax = "proto3"; package own; message M {} service S {\n'
+                            "rpc Out(M) returns (stream M) { option idempotency_level = IDEMPOTENT; }\n"
+                            "rpc In(stream M) returns (M) { option idempotency_level = IDEMPOTENT; } }")
+            out = os.path.join(folder, "own.desc")
+            subprocess.run(["protoc", "-I", folder, f"--descriptor_set_out={out}", "own.proto"],
+                           check=True)
+            cluster, _, client = self.pair("--descriptor-set", out)
+        for path in ("/own.S/Out", "/own.S/In"):
+            cluster.on(path, self.begun(b"", Gate(self.lab)))
+            self.assertFalse(client.wait_headers(client.start(path)).done)
+
+    def begun(self, part, then):
+        """A handler that sends HEADERS and a part of the answer, and goes on with another one."""
+        async def handler(call):
+            call.send_headers(GRPC)
+            if part:
+                await call.send_data(part)
+            await then(call)
+        return handler
+
+    def rest(self, data):
+        async def handler(call):
+            if data:
+                await call.send_data(data)
+            call.send_headers(OK, end=True)
+        return handler
+
+    def wait_received(self, proxy, count):
+        proxy.wait_metric("baton_proxy_bytes_out_total", count)
 
 
 class GoawayTest(ProxyTest):

@@ -8,7 +8,12 @@
 
 static enum method_class find(const struct method_table *t, const char *path)
 {
-    return method_table_find(t, bytes_str(path));
+    return method_table_find(t, bytes_str(path)).class;
+}
+
+static bool is_unary(const struct method_table *t, const char *path)
+{
+    return method_table_find(t, bytes_str(path)).unary;
 }
 
 static void our_own_services(void **state)
@@ -24,6 +29,10 @@ static void our_own_services(void **state)
     assert_int_equal(find(&t, "/baton.v1.ClusterMemberService/WatchLeader"), METHOD_READ);
     assert_int_equal(find(&t, "/baton.v1.KvService/NoSuchMethod"), METHOD_OTHER);
     assert_int_equal(find(&t, ""), METHOD_OTHER);
+    assert_true(is_unary(&t, "/baton.v1.KvService/Get"));
+    assert_true(is_unary(&t, "/baton.v1.KvService/Put"));
+    assert_false(is_unary(&t, "/baton.v1.ClusterMemberService/WatchLeader"));
+    assert_false(is_unary(&t, "/baton.v1.KvService/NoSuchMethod"));
     method_table_close(&t);
 }
 
@@ -57,6 +66,8 @@ static void services_that_keep_ids_are_named(void **state)
         assert_int_equal(find(&t, "/p.S/W"), rows[i].w);
         assert_int_equal(find(&t, "/p.S/U"), METHOD_OTHER);
         assert_int_equal(find(&t, "/p.S/V"), rows[i].w);
+        assert_true(is_unary(&t, "/p.S/W"));
+        assert_false(is_unary(&t, "/p.S/U"));
         method_table_close(&t);
     }
 }
@@ -81,9 +92,10 @@ static void grows(void **state)
     char path[32];
     for (int i = 0; i < 1000; i++) {
         snprintf(path, sizeof path, "/svc%d/M", i);
-        method_table_add(&t, bytes_str(path), i % 2 ? METHOD_READ : METHOD_MUTATION);
+        struct method method = {.class = i % 2 ? METHOD_READ : METHOD_MUTATION};
+        method_table_add(&t, bytes_str(path), method);
     }
-    method_table_add(&t, bytes_str("/svc7/M"), METHOD_OTHER);
+    method_table_add(&t, bytes_str("/svc7/M"), (struct method){METHOD_OTHER});
     assert_int_equal(t.count, 1000);
     for (int i = 8; i < 1000; i++) {
         snprintf(path, sizeof path, "/svc%d/M", i);

@@ -19,6 +19,9 @@ enum {
     TIRED = 256,  /* --park-timeout has passed */
     OLD = 512,    /* first sent longer ago than --replay-window */
     TWICE = 1024, /* replayed as often as allowed */
+    UNARY = 2048,
+    LITTLE = 4096, /* what came of the answer may be held */
+    ALL_FACTS = 8191,
 };
 
 enum outcome { NOTHING, DONE_NOT, DOUBT };
@@ -57,9 +60,22 @@ static const struct row {
     {RELAY_LOST, USABLE | SENT | MAY | TWICE, RELAY_FAIL, RELAY_UNAVAILABLE, DOUBT},
     {RELAY_LOST, USABLE | SENT | MAY | OLD, RELAY_FAIL, RELAY_UNAVAILABLE, DOUBT},
     {RELAY_LOST, USABLE | SENT | MAY | COMMITTED, RELAY_FAIL, RELAY_UNAVAILABLE, DOUBT},
-    /* answers pass */
+    /* lost within an answer that was held: as without an answer */
+    {RELAY_LOST, USABLE | SENT | MAY | UNARY | LITTLE, RELAY_SEND, .repeats = true},
+    {RELAY_LOST, SENT | MAY | UNARY, RELAY_PARK, .repeats = true},
+    {RELAY_LOST, SENT | MAY | UNARY | COMMITTED, RELAY_FAIL, RELAY_UNAVAILABLE, DOUBT},
+    /* answers pass, unless another attempt could make up for their loss */
     {RELAY_ANSWERED, SENT, RELAY_PASS},
     {RELAY_ANSWERED, SENT | LATE, RELAY_PASS},
+    {RELAY_ANSWERED, SENT | MAY | UNARY | LITTLE, RELAY_HOLD},
+    {RELAY_ANSWERED, SENT | MAY | UNARY | LITTLE | UNKNOWN, RELAY_HOLD},
+    {RELAY_ANSWERED, SENT | MAY | UNARY, RELAY_PASS},
+    {RELAY_ANSWERED, SENT | MAY | LITTLE, RELAY_PASS},
+    {RELAY_ANSWERED, SENT | UNARY | LITTLE, RELAY_PASS},
+    {RELAY_ANSWERED, SENT | MAY | UNARY | LITTLE | CUT, RELAY_PASS},
+    {RELAY_ANSWERED, SENT | MAY | UNARY | LITTLE | TWICE, RELAY_PASS},
+    {RELAY_ANSWERED, SENT | MAY | UNARY | LITTLE | OLD, RELAY_PASS},
+    {RELAY_ANSWERED, SENT | MAY | UNARY | LITTLE | COMMITTED, RELAY_PASS},
     /* a replaced leader loses what may be repeated, and nothing else */
     {RELAY_SUPERSEDED, USABLE | SENT | MAY, RELAY_SEND, .repeats = true},
     {RELAY_SUPERSEDED, SENT | MAY, RELAY_PARK, .repeats = true},
@@ -91,6 +107,8 @@ static struct relay_facts facts_of(unsigned bits)
         .usable = bits & USABLE,
         .sent = bits & SENT,
         .committed = bits & COMMITTED,
+        .unary = bits & UNARY,
+        .holdable = bits & LITTLE,
         .whole = !(bits & CUT),
         .may_repeat = bits & MAY,
         .unknown = bits & UNKNOWN,
@@ -123,7 +141,7 @@ static void every_row_of_the_table(void **state)
  * attempt in doubt, and never repeats what must not be. */
 static void promises_hold_for_all_facts(void **state)
 {
-    for (unsigned bits = 0; bits < 2048; bits++)
+    for (unsigned bits = 0; bits <= ALL_FACTS; bits++)
         for (int event = RELAY_ARRIVED; event <= RELAY_SHUTDOWN; event++) {
             struct relay_facts f = facts_of(bits);
             struct relay_verdict v = relay_decide(&f, (enum relay_event)event, &limits);
@@ -136,6 +154,8 @@ static void promises_hold_for_all_facts(void **state)
                 assert_false(v.not_executed);
             if (v.repeats)
                 assert_true(f.may_repeat && f.whole && !f.committed && f.replays < 2);
+            if (v.act == RELAY_HOLD)
+                assert_true(event == RELAY_ANSWERED && f.may_repeat && !f.committed);
             if (v.act == RELAY_SEND)
                 assert_true(f.usable);
         }
