@@ -226,12 +226,14 @@ class DrainTest(ProxyTest):
         self.assertEqual(first.wait_exit(), 0)
 
     def test_second_term_ends_at_once(self):
-        cluster, proxy, client = self.pair("--drain-timeout", "10m")
+        """Also while one worker has ended and the other one has not."""
+        cluster, proxy, client = self.pair("--drain-timeout", "10m", "--workers", "2")
         cluster.on(UNARY, silent)
         client.start(UNARY)
         cluster[0].wait_calls(UNARY)
         proxy.term()
         self.lab.wait(lambda: client.peer.goaways, "GOAWAY")
+        self.lab.wait(lambda: len(cluster[0].live_peers()) == 1, "the idle worker leaves the member")
         proxy.term()
         self.assertEqual(proxy.wait_exit(), 1)
         proxy.expected_exit = 1
