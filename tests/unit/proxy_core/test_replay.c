@@ -50,6 +50,9 @@ static void outgrown_it_keeps_only_what_is_unsent(void **state)
     replay_sent(&r, 2);
     assert_int_equal(b.used, 0);
     replay_close(&r, 100);
+    assert_non_null(r.data.data); /* kept for the next use */
+    replay_close(&r, 0);
+    assert_null(r.data.data);
 }
 
 static void a_waiting_one_keeps_everything(void **state)
