@@ -1,6 +1,6 @@
 #include "meta/metrics.h"
 #include "common/base/metrics.h"
-#include "common/io/rpc_status.h"
+#include "common/base/rpc_status.h"
 #include "meta/board.h"
 #include "meta/store.h"
 

@@ -1,4 +1,5 @@
 #include "proxy/admin_metrics.h"
+#include "common/base/rpc_status.h"
 #include "common/base/metrics.h"
 #include <stddef.h>
 
@@ -81,30 +82,14 @@ static void raise_to(struct metric_cell *cell, uint64_t total)
 static void collect_rpcs(const struct server *s)
 {
     static const char *const classes[METHOD_CLASSES] = {"other", "read", "mutation"};
-    static const char *const statuses[STATS_STATUSES] = {"OK",
-                                                         "CANCELLED",
-                                                         "UNKNOWN",
-                                                         "INVALID_ARGUMENT",
-                                                         "DEADLINE_EXCEEDED",
-                                                         "NOT_FOUND",
-                                                         "ALREADY_EXISTS",
-                                                         "PERMISSION_DENIED",
-                                                         "RESOURCE_EXHAUSTED",
-                                                         "FAILED_PRECONDITION",
-                                                         "ABORTED",
-                                                         "OUT_OF_RANGE",
-                                                         "UNIMPLEMENTED",
-                                                         "INTERNAL",
-                                                         "UNAVAILABLE",
-                                                         "DATA_LOSS",
-                                                         "UNAUTHENTICATED",
-                                                         "none"};
     for (int c = 0; c < METHOD_CLASSES; c++)
         for (int i = 0; i < STATS_STATUSES; i++) {
             uint64_t n = sum(s, offsetof(struct stats, rpcs) +
                                     sizeof(uint64_t) * (size_t)(c * STATS_STATUSES + i));
             if (n)
-                raise_to(metric_cell(&rpcs, classes[c], statuses[i]), n);
+                raise_to(metric_cell(&rpcs, classes[c],
+                                     i <= RPC_UNAUTHENTICATED ? rpc_status_str(i) : "none"),
+                         n);
         }
 }
 

@@ -1,4 +1,4 @@
-/* The one list of errors. common/io/rpc_status.c maps them to gRPC status codes and trailers. */
+/* The one list of errors. common/base/rpc_status.c maps them to gRPC status codes and trailers. */
 #pragma once
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/io/rpc_status.h"
+#include "common/base/rpc_status.h"
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>

@@ -4,7 +4,7 @@
 #include "common/base/mem.h"
 #include "common/base/thread.h"
 #include "common/io/rpc_client_parts.h"
-#include "common/io/rpc_status.h"
+#include "common/base/rpc_status.h"
 #include <grpc/grpc_security.h>
 #include <grpc/slice.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* A call on its way out: its operations, and what its answer means. */
 #include "common/base/check.h"
 #include "common/io/rpc_client_parts.h"
-#include "common/io/rpc_status.h"
+#include "common/base/rpc_status.h"
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "common/io/rpc_status.h"
+#include "common/base/rpc_status.h"
 #include "common/base/check.h"
 #include <string.h>
 
