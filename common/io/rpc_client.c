@@ -178,11 +178,11 @@ static void on_changed(void *arg, bool ok);
 
 static void unary_watch(struct unary *u, grpc_connectivity_state now)
 {
+    grpc_channel *core = u->out.channel->core;
+    gpr_timespec deadline = rpc_core_deadline(u->deadline_ms);
     u->event.on = on_changed;
-    rpc_core_give(&u->event);
-    grpc_channel_watch_connectivity_state(u->out.channel->core, now,
-                                          rpc_core_deadline(u->deadline_ms), rpc_client_queue(),
-                                          &u->event);
+    rpc_core_give(&u->event); /* u is the other thread's from here on */
+    grpc_channel_watch_connectivity_state(core, now, deadline, rpc_client_queue(), &u->event);
 }
 
 /* What cannot be sent yet goes on when the state changes, also to tell of failure: so the caller of
