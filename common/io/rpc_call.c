@@ -89,9 +89,10 @@ static void on_arrived(struct rpc_call *call, bool ok)
     __atomic_fetch_add(counter_of(call), 1, __ATOMIC_SEQ_CST);
     if (call->payload)
         call->body = rpc_core_contiguous(call->payload, &call->flat_body);
-    if (rpc_server_draining(call->queue->server))
+    if (rpc_server_draining(call->queue->server)) {
+        __atomic_store_n(&call->queue->server->refused_us, clock_mono_us(), __ATOMIC_SEQ_CST);
         refuse(call, ERR_DRAINING, RPC_DRAINING_TEXT);
-    else if (!call->method)
+    } else if (!call->method)
         refuse_unknown(call);
     else if (!call->payload)
         refuse(call, ERR_BAD_REQUEST, "the call carries no request message");

@@ -23,6 +23,9 @@
  * cut. */
 #define MEMORY_LIMIT_BYTES ((size_t)1 << 30)
 
+/* How long no call may have come before the server shuts down, and how long that is waited for. */
+enum { QUIET_US = 50 * 1000, QUIET_MAX_US = 1000 * 1000 };
+
 _Thread_local struct rpc_queue *rpc_this_queue;
 
 static void *queue_run(void *arg)
@@ -322,6 +325,28 @@ static void streams_drain(struct rpc_server *s)
     free(held);
 }
 
+static bool never(struct rpc_server *s)
+{
+    (void)s;
+    return false;
+}
+
+/* C core drops what it has received and not handed out yet when it is shut down, and its callers
+ * see CANCELLED: so first they are refused by name until none has come for a moment. */
+static void wait_quiet(struct rpc_server *s, int64_t deadline_us)
+{
+    int64_t began_us = clock_mono_us();
+    int64_t end_us = began_us + QUIET_MAX_US < deadline_us ? began_us + QUIET_MAX_US : deadline_us;
+    for (;;) {
+        int64_t last_us = __atomic_load_n(&s->refused_us, __ATOMIC_SEQ_CST);
+        int64_t quiet_us = (last_us > began_us ? last_us : began_us) + QUIET_US;
+        int64_t until_us = quiet_us < end_us ? quiet_us : end_us;
+        if (clock_mono_us() >= until_us)
+            return;
+        wait_for(s, never, until_us);
+    }
+}
+
 void rpc_server_drain(struct rpc_server *s, int64_t timeout_ms)
 {
     if (s->drained)
@@ -331,6 +356,7 @@ void rpc_server_drain(struct rpc_server *s, int64_t timeout_ms)
     __atomic_store_n(&s->draining, true, __ATOMIC_SEQ_CST);
     wait_for(s, no_calls, deadline_us);
     streams_drain(s);
+    wait_quiet(s, deadline_us);
     grpc_server_shutdown_and_notify(s->core, s->queues[0].cq, &s->shutdown_tag);
     if (!wait_for(s, is_shut_down, deadline_us)) {
         grpc_server_cancel_all_calls(s->core);

@@ -35,7 +35,8 @@ struct rpc_server {
     const struct rpc_method *methods;
     void **registered; /* handles of C core, one for each method */
     size_t method_count;
-    bool draining; /* atomic */
+    bool draining;      /* atomic */
+    int64_t refused_us; /* when a call came last while draining; atomic */
     bool drained;
     struct rpc_tag shutdown_tag;
     pthread_mutex_t lock; /* for what follows, and for waiting on the counters of the queues */
