@@ -1,8 +1,10 @@
 /* How a server begins and ends, and what a refusal looks like on the wire. */
 #include "common/base/thread.h"
 #include "tests/lib/rpc_fixture.h"
+#include "tests/lib/wait_for.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -211,6 +213,37 @@ static int dial(int port)
     return fd;
 }
 
+/* Callers that ask again and again until they are told to go elsewhere. */
+enum { CALLERS = 64 };
+static _Atomic int answered, ended, ended_well;
+
+static void ask_again(void *arg, const struct err *e, struct rpc_answer *answer)
+{
+    struct fixture *f = arg;
+    (void)answer;
+    if (e->code == ERR_NOT_LEADER) {
+        atomic_fetch_add(&answered, 1);
+        rpc_channel_start(f->channel, "/t.T/Refuse", bytes_str("x"), NULL, 0, in_ms(10000),
+                          ask_again, f);
+        return;
+    }
+    atomic_fetch_add(&ended_well, e->code == ERR_DRAINING);
+    atomic_fetch_add(&ended, 1);
+}
+
+static void nobody_is_dropped_while_a_server_leaves(void **state)
+{
+    struct fixture *f = *state;
+    struct err first = err_make(ERR_NOT_LEADER, "begin");
+    answered = ended = ended_well = 0;
+    for (int i = 0; i < CALLERS; i++)
+        ask_again(f, &first, NULL);
+    WAIT_FOR(answered > 20 * CALLERS);
+    rpc_server_drain(f->server, 10000);
+    WAIT_FOR(ended == CALLERS);
+    assert_int_equal(ended_well, CALLERS);
+}
+
 static void a_refusal_is_trailers_only(void **state)
 {
     struct fixture *f = *state;
@@ -231,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(draining_finishes_what_was_begun, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_without_answer_does_not_hold_up_a_drain, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(nobody_is_dropped_while_a_server_leaves, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refusal_is_trailers_only, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
