@@ -312,7 +312,7 @@ static void *signal_run(void *arg)
             _exit(1);
         }
     }
-    log_error("shutting down took longer than --drain-timeout: exiting at once");
+    log_error("shutting down did not end within --drain-timeout: exiting at once");
     _exit(1);
 }
 
