@@ -1,58 +1,8 @@
 #!/usr/bin/python3
 """P5, P6 and P7 of docs/performance.md: puts and gets of 64 bytes through a Baton member against etcd's own
 gRPC port, by one load generator, in one run. Each has an etcd of its own with the same settings."""
-import argparse
-import json
-import os
-import subprocess
-
-from lib import BIN, Failed, Peer, machine, ratio_row, scratch, take_ports, wait_port, wait_until
-
-
-def start_etcd(directory, name, max_txn_ops):
-    client, peer = take_ports(2, directory)
-    url, peer_url = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
-    process = Peer(["etcd", "--name", name, "--data-dir", os.path.join(directory, name),
-                    "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer_url,
-                    "--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"{name}={peer_url}",
-                    "--max-txn-ops", str(max_txn_ops), "--log-level", "error"], directory, name)
-    wait_port(client)
-    return process, client
-
-
-def start_member(directory, etcd_port):
-    port, http = take_ports(2, directory)
-    address = f"127.0.0.1:{port}"
-    process = Peer([f"{BIN}/baton-meta", "--id", "bench", "--data", os.path.join(directory, "member"), "--listen",
-                    address, "--http", f"127.0.0.1:{http}", "--etcd", f"http://127.0.0.1:{etcd_port}"],
-                   directory, "member")
-
-    def leads():
-        out = subprocess.run([f"{BIN}/batonctl", "--addr", address, "-o", "json", "leader"], capture_output=True,
-                             text=True, check=False).stdout
-        return out.startswith("{") and json.loads(out)["known"]
-
-    wait_until("the member leads", 30, leads)
-    return process, port
-
-
-def load(target, port, **options):
-    argv = [f"{BIN}/kv-load", "--target", target, "--addr", f"127.0.0.1:{port}"]
-    for name, value in options.items():
-        argv += ["--" + name.replace("_", "-"), str(value)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    result = json.loads(done.stdout)
-    if result["errors"] or not result["ops"]:
-        raise Failed(f"{target}: {done.stdout}{done.stderr}")
-    return result
-
-
-def measured(peer, *args, **options):
-    """A load, and what it cost the server in CPU microseconds a call."""
-    before = peer.cpu_us()
-    result = load(*args, **options)
-    result["cpu_us"] = (peer.cpu_us() - before) / result["ops"]
-    return result
+from kv_peers import measured, start_etcd, start_member
+from lib import bench_main, print_row, scratch
 
 
 def compare(rounds, seconds, max_txn_ops, results):
@@ -75,8 +25,7 @@ def compare(rounds, seconds, max_txn_ops, results):
 
     def row(title, name, field, target, unit):
         ours, theirs = ([r[field] for r in series[name][side]] for side in ("baton", "etcd"))
-        print(ratio_row(title, ours, theirs, target, unit), flush=True)
-        results[title] = {"baton": ours, "etcd": theirs}
+        print_row(results, title, {"baton": ours, "etcd": theirs}, target, unit)
 
     row(f"P6 puts/s, 256 in flight, {max_txn_ops} ops a txn", "put256", "ops_per_s",
         ">= 1.2" if max_txn_ops <= 128 else ">= 2.0", "/s")
@@ -86,23 +35,10 @@ def compare(rounds, seconds, max_txn_ops, results):
         row("   gets/s, 64 in flight", "get64", "ops_per_s", "-", "/s")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=3, help="of each load")
-    parser.add_argument("--json", help="also write all values there")
-    options = parser.parse_args()
-    print(machine())
-    results = {}
+def measure(options, results):
     for max_txn_ops in (128, 1024):
         compare(options.rounds, options.seconds, max_txn_ops, results)
-    if options.json:
-        with open(options.json, "w", encoding="ascii") as f:
-            json.dump(results, f, indent=1)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as e:
-        raise SystemExit(f"bench/kv.py: {e}") from None
+    bench_main(__doc__, measure, {"rounds": 7, "seconds": 3})

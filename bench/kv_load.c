@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHANNELS = 8, DEADLINE_MS = 15000, SAMPLES_MAX = 4000000 };
+enum { CHANNELS = 8, DEADLINE_MS = 15000, SAMPLES_MAX = 4000000, FILL_PUTS = 100 };
 
 static const char *target, *addr, *op;
 static int64_t in_flight, duration_ms, value_bytes, keys, ids;
@@ -35,9 +35,10 @@ static const struct option_row rows[] = {
      .kind = OPTION_CHOICE,
      .target = &op,
      .fallback = "put",
-     .choices = "put|get",
+     .choices = "put|get|fill",
      .value = "OP",
-     .help = "What to do; get reads keys that put wrote before."},
+     .help = "What to do; get reads keys that were put before, fill puts each key, 100 in a txn, "
+             "and ends; at least 100 keys."},
     {.name = "in-flight",
      .kind = OPTION_INT,
      .target = &in_flight,
@@ -114,29 +115,80 @@ static void field(struct buf *b, int number, struct bytes data)
     buf_bytes(b, data);
 }
 
+static bool is_op(const char *name)
+{
+    return !strcmp(op, name);
+}
+
 static const char *path(void)
 {
-    bool put = !strcmp(op, "put");
     if (!strcmp(target, "etcd"))
-        return put ? "/etcdserverpb.KV/Put" : "/etcdserverpb.KV/Range";
-    return put ? "/baton.v1.KvService/Put" : "/baton.v1.KvService/Get";
+        return is_op("fill")  ? "/etcdserverpb.KV/Txn"
+               : is_op("put") ? "/etcdserverpb.KV/Put"
+                              : "/etcdserverpb.KV/Range";
+    return is_op("fill")  ? "/baton.v1.KvService/Txn"
+           : is_op("put") ? "/baton.v1.KvService/Put"
+                          : "/baton.v1.KvService/Get";
+}
+
+static void key_and_value(struct buf *b, int64_t number)
+{
+    char key[32];
+    snprintf(key, sizeof key, "bench-%010lld", (long long)(number % keys));
+    field(b, 1, bytes_str(key));
+    if (!is_op("get"))
+        field(b, 2, bytes_of(value, (size_t)value_bytes));
+}
+
+/* Puts without a comparison; the last ones may start again with the first keys. */
+static void txn(struct buf *b, int64_t first)
+{
+    struct buf put = {0}, operation = {0};
+    for (int64_t i = first; i < first + FILL_PUTS; i++) {
+        buf_clear(&put);
+        buf_clear(&operation);
+        key_and_value(&put, i);
+        field(&operation, 2, buf_view(&put));
+        field(b, 2, buf_view(&operation));
+    }
+    buf_close(&put);
+    buf_close(&operation);
+}
+
+/* The first number that a call starts with; the lock is held. */
+static int64_t take_keys(void)
+{
+    int64_t first = next_key;
+    next_key += is_op("fill") ? FILL_PUTS : 1;
+    return first;
+}
+
+static bool is_over(void)
+{
+    if (!is_op("fill"))
+        return clock_boot_ms() >= end_ms;
+    pthread_mutex_lock(&lock);
+    bool over = next_key >= keys;
+    pthread_mutex_unlock(&lock);
+    return over;
 }
 
 static void on_done(void *arg, const struct err *e, struct rpc_answer *answer);
 
 static void start(struct slot *slot)
 {
-    char key[32], id[80];
+    char id[80];
     struct buf body = {0};
     struct rpc_metadata metadata = {.key = "baton-request-id"};
     pthread_mutex_lock(&lock); /* the first calls are started while others end already */
-    snprintf(key, sizeof key, "bench-%010lld", (long long)(next_key++ % keys));
+    int64_t first = take_keys();
     if (ids)
         rng_hex(&rng, id, 32);
     pthread_mutex_unlock(&lock);
-    field(&body, 1, bytes_str(key));
-    if (!strcmp(op, "put"))
-        field(&body, 2, bytes_of(value, (size_t)value_bytes));
+    if (is_op("fill"))
+        txn(&body, first);
+    else
+        key_and_value(&body, first);
     if (ids)
         metadata.value = bytes_str(id);
     slot->began_us = clock_mono_us();
@@ -156,7 +208,7 @@ static void on_done(void *arg, const struct err *e, struct rpc_answer *answer)
             samples[ops] = (uint32_t)(clock_mono_us() - slot->began_us);
         ops++;
     }
-    if (clock_boot_ms() < end_ms) {
+    if (!is_over()) {
         start(slot);
         return;
     }

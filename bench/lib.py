@@ -1,4 +1,6 @@
-"""What the benchmarks share: peers as child processes, their CPU, medians, tables."""
+"""What the benchmarks share: peers as child processes, their CPU, medians, tables, the way they are called."""
+import argparse
+import json
 import os
 import shutil
 import statistics
@@ -30,10 +32,13 @@ class Peer:
                                         stderr=self.log)
         self.pid = self.process.pid
 
+    def children(self):
+        return children_of(self.pid)
+
     def cpu_us(self):
         """CPU that all threads have used so far, those of its children included."""
         total = 0
-        for pid in [self.pid, *children_of(self.pid)]:
+        for pid in [self.pid, *self.children()]:
             for task in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{task}/schedstat", encoding="ascii") as f:
                     total += int(f.read().split()[0])
@@ -77,6 +82,33 @@ def ratio_row(name, ours, theirs, target, unit):
     a, b = quartiles(ours), quartiles(theirs)
     return (f"{name:44} {a[1]:10.1f} [{a[0]:.1f}..{a[2]:.1f}]  {b[1]:10.1f} [{b[0]:.1f}..{b[2]:.1f}] {unit:8}"
             f" ratio {a[1] / b[1] if b[1] else float('nan'):5.2f}  target {target}")
+
+
+def print_row(results, title, series, target, unit):
+    """ratio_row of the two series, ours first; both are also kept in the results."""
+    print(ratio_row(title, *series.values(), target, unit), flush=True)
+    results[title] = series
+
+
+def bench_main(about, measure, defaults, arguments=()):
+    """Runs measure(options, results) and prints an error as one line. defaults: numbers to ask for by option;
+    arguments: further options, each (name, settings of add_argument)."""
+    parser = argparse.ArgumentParser(description=about)
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
+    for name, settings in arguments:
+        parser.add_argument(name, **settings)
+    parser.add_argument("--json", metavar="FILE", help="also write all values there")
+    options = parser.parse_args()
+    print(machine())
+    results = {}
+    try:
+        measure(options, results)
+    except Failed as e:
+        raise SystemExit(f"{parser.prog}: {e}") from None
+    if options.json:
+        with open(options.json, "w", encoding="ascii") as f:
+            json.dump(results, f, indent=1)
 
 
 def scratch():

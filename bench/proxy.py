@@ -2,14 +2,12 @@
 """P1 and P2 of docs/performance.md: what a unary RPC of 64 bytes costs through baton-proxy, HAProxy, nghttpx
 and a bare TCP relay, in one run. CPU is that of the proxy process, pinned to one core; load and backend share
 the other. A round counts only if the backend answered as many RPCs as the load sent."""
-import argparse
-import json
 import os
 import re
 import struct
 import subprocess
 
-from lib import BIN, Failed, Peer, have, machine, quartiles, ratio_row, scratch, take_ports, wait_port
+from lib import BIN, Failed, Peer, bench_main, have, quartiles, ratio_row, scratch, take_ports, wait_port
 
 PATH = "/bench.Echo/Unary.grpc"  # nghttpd tells the content type by the ending
 HAPROXY = """
@@ -188,32 +186,18 @@ def latency_table(rounds, kinds):
     return {"P2": added}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=4, help="of each load at 10 000 RPCs a second")
-    parser.add_argument("--only", choices=["cpu", "latency"])
-    parser.add_argument("--json", help="also write all values there")
-    options = parser.parse_args()
+def measure(options, results):
     kinds = ["baton"]
     for kind, program in (("haproxy", "haproxy"), ("nghttpx", "nghttpx"), ("tcp", "haproxy")):
         if have(program):
             kinds.append(kind)
         else:
             print(f"{kind}: {program} is missing here")
-    print(machine())
-    results = {}
     if options.only != "latency":
         results.update(cpu_table(options.rounds, options.seconds, kinds))
     if options.only != "cpu":
         results.update(latency_table(options.rounds + 3, kinds))
-    if options.json:
-        with open(options.json, "w", encoding="ascii") as f:
-            json.dump(results, f, indent=1)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failed as e:
-        raise SystemExit(f"bench/proxy.py: {e}") from None
+    bench_main(__doc__, measure, {"rounds": 7, "seconds": 4}, [("--only", {"choices": ["cpu", "latency"]})])
