@@ -120,6 +120,32 @@ static struct err check_required(const struct option_set *set, const bool *seen)
     return OK_ERR;
 }
 
+static bool was_given(const struct option_set *set, const bool *seen, const char *name)
+{
+    const struct option_row *row = find_row(set, name, strlen(name));
+    return row && seen[row - set->rows];
+}
+
+/* All that miss the same one are named, so that nobody learns of them one by one. */
+static struct err check_needed(const struct option_set *set, const bool *seen)
+{
+    const char *needed = NULL;
+    char names[160] = "";
+    size_t len = 0, count = 0;
+    for (size_t i = 0; i < set->count && len < sizeof names; i++) {
+        const char *needs = set->rows[i].needs;
+        if (!seen[i] || !needs || was_given(set, seen, needs) || (needed && strcmp(needed, needs)))
+            continue;
+        needed = needs;
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s--%s", count++ ? ", " : "",
+                                set->rows[i].name);
+    }
+    if (!needed)
+        return OK_ERR;
+    return err_make(ERR_USAGE, "%s: %s nothing without --%s", names, count > 1 ? "mean" : "means",
+                    needed);
+}
+
 struct err options_parse(const struct option_set *set, int *argc, char **argv,
                          enum option_show *show)
 {
@@ -150,7 +176,8 @@ struct err options_parse(const struct option_set *set, int *argc, char **argv,
     if (words < *argc)
         argv[words] = NULL;
     *argc = words;
-    return check_required(set, seen);
+    e = check_required(set, seen);
+    return err_is(&e) ? e : check_needed(set, seen);
 }
 
 static struct err bad_address(const char *addr)

@@ -25,6 +25,7 @@ struct option_row {
     int64_t min, max;     /* of INT, BYTES and DURATION (in ms); both 0: any */
     const char *choices;
     bool required;
+    const char *needs; /* name of the option without which this one means nothing; NULL: none */
 };
 
 struct option_set {
@@ -41,7 +42,7 @@ struct option_set {
  * --version (which set *show to OPTION_SHOW_HELP / OPTION_SHOW_VERSION and stop). Words that are no
  * option are left in argv[1..*argc-1], in order; everything after "--" is such a word. Errors name
  * the option and what it wants: "--ttl 0s: must be between 1s and 10m", and suggest a near name for
- * an unknown one. */
+ * an unknown one; options that were given without the one they need are named together. */
 enum option_show { OPTION_SHOW_NOTHING, OPTION_SHOW_HELP, OPTION_SHOW_VERSION };
 struct err options_parse(const struct option_set *set, int *argc, char **argv,
                          enum option_show *show);

@@ -9,6 +9,7 @@
 
 static const char *id, *level;
 static int64_t ttl_ms, bytes, workers;
+static const char *door;
 static bool verbose;
 static enum option_show show;
 static char *args[16];
@@ -22,6 +23,9 @@ static const struct option_row rows[] = {
     {"Logging", "log-level", OPTION_CHOICE, &level, "info", NULL, "what is logged",
      .choices = "debug|info|warn|error"},
     {NULL, "verbose", OPTION_FLAG, &verbose, "false", NULL, "say more"},
+    {NULL, "door", OPTION_STRING, &door, NULL, "NAME", "where to go in"},
+    {NULL, "door-colour", OPTION_STRING, &level, NULL, "NAME", "of the door", .needs = "door"},
+    {NULL, "door-wait", OPTION_DURATION, &ttl_ms, NULL, "TIME", "at the door", .needs = "door"},
 };
 static const struct option_set set = {"prog", "[options] WORD...",       "A program.", "The end.",
                                       rows,   sizeof rows / sizeof *rows};
@@ -43,6 +47,15 @@ static void assert_usage(const char *line, const char *message)
     struct err e = parse(line);
     assert_int_equal(e.code, ERR_USAGE);
     assert_string_equal(e.message, message);
+}
+
+static void options_that_need_another_are_named_together(void **state)
+{
+    assert_usage("--id m1 --door-wait 5s", "--door-wait: means nothing without --door");
+    assert_usage("--id m1 --door-wait 5s --door-colour red",
+                 "--door-colour, --door-wait: mean nothing without --door");
+    struct err e = parse("--id m1 --door-wait 5s --door front");
+    assert_int_equal(e.code, ERR_OK);
 }
 
 static void fallbacks_hold_until_said_otherwise(void **state)
@@ -179,6 +192,7 @@ static void addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_that_need_another_are_named_together),
         cmocka_unit_test(fallbacks_hold_until_said_otherwise),
         cmocka_unit_test(both_spellings_and_words_in_order),
         cmocka_unit_test(units),
