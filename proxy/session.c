@@ -224,22 +224,61 @@ static void *h2_resize(void *old, size_t size, void *pool)
     return pool_resize(pool, old, size);
 }
 
-nghttp2_mem session_mem(struct worker *w)
+/* A frame never larger than the windows and the peer allow. */
+static ssize_t frame_length(nghttp2_session *h2, uint8_t type, int32_t stream_id,
+                            int32_t session_window, int32_t stream_window, uint32_t max_frame,
+                            void *arg)
 {
-    return (nghttp2_mem){.mem_user_data = &w->pool,
-                         .malloc = h2_alloc,
-                         .free = h2_free,
-                         .calloc = h2_zeroed,
-                         .realloc = h2_resize};
+    ssize_t n = SESSION_FRAME_BYTES;
+    if (n > session_window)
+        n = session_window;
+    if (n > stream_window)
+        n = stream_window;
+    return n > (ssize_t)max_frame ? (ssize_t)max_frame : n;
 }
 
-void session_options(nghttp2_option *o)
+static void set_options(nghttp2_option *o)
 {
     nghttp2_option_set_no_auto_window_update(o, 1);
     nghttp2_option_set_no_closed_streams(o, 1);
     nghttp2_option_set_max_send_header_block_length(o, HEADER_BLOCK_BYTES);
     /* Rapid resets are judged by limits.h, which knows which calls had a reason to be given up. */
     nghttp2_option_set_stream_reset_rate_limit(o, UINT32_MAX, UINT32_MAX);
+}
+
+static void set_callbacks(nghttp2_session_callbacks *cb, const struct session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, callbacks->begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback2(cb, callbacks->header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, callbacks->frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, callbacks->data_chunk);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb, callbacks->stream_close);
+    nghttp2_session_callbacks_set_on_frame_send_callback(cb, callbacks->frame_send);
+    nghttp2_session_callbacks_set_send_data_callback(cb, callbacks->send_data);
+    nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
+}
+
+nghttp2_session *session_new_h2(struct worker *w, enum session_side side,
+                                const struct session_callbacks *callbacks, void *arg)
+{
+    nghttp2_session_callbacks *cb;
+    nghttp2_option *options;
+    nghttp2_session *h2;
+    nghttp2_mem mem = {.mem_user_data = &w->pool,
+                       .malloc = h2_alloc,
+                       .free = h2_free,
+                       .calloc = h2_zeroed,
+                       .realloc = h2_resize};
+    int failed = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&options);
+    POST(!failed);
+    set_callbacks(cb, callbacks);
+    set_options(options);
+    failed = side == SESSION_SERVER ? nghttp2_session_server_new3(&h2, cb, arg, options, &mem)
+                                    : nghttp2_session_client_new3(&h2, cb, arg, options, &mem);
+    POST(!failed);
+    nghttp2_option_del(options);
+    nghttp2_session_callbacks_del(cb);
+    return h2;
 }
 
 void session_hello(struct session *s, const nghttp2_settings_entry *settings, size_t count)

@@ -211,18 +211,6 @@ static int send_answer(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t 
     return 0;
 }
 
-static ssize_t frame_length(nghttp2_session *h2, uint8_t type, int32_t stream_id,
-                            int32_t session_window, int32_t stream_window, uint32_t max_frame,
-                            void *arg)
-{
-    ssize_t n = SESSION_FRAME_BYTES;
-    if (n > session_window)
-        n = session_window;
-    if (n > stream_window)
-        n = stream_window;
-    return n > (ssize_t)max_frame ? (ssize_t)max_frame : n;
-}
-
 void client_answer(struct call *c, const struct header *headers, size_t count, bool end)
 {
     struct session *s = &c->client->session;
@@ -395,32 +383,15 @@ static void release(struct session *s)
     free(s);
 }
 
-static nghttp2_session *new_h2(struct worker *w, struct client *k)
-{
-    nghttp2_session_callbacks *cb;
-    nghttp2_option *options;
-    nghttp2_session *h2;
-    nghttp2_mem mem = session_mem(w);
-    int failed = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&options);
-    POST(!failed);
-    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback2(cb, on_header);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_sent);
-    nghttp2_session_callbacks_set_send_data_callback(cb, send_answer);
-    nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
-    session_options(options);
-    failed = nghttp2_session_server_new3(&h2, cb, k, options, &mem);
-    POST(!failed);
-    nghttp2_option_del(options);
-    nghttp2_session_callbacks_del(cb);
-    return h2;
-}
-
 void client_open(struct worker *w, int fd, const char *peer)
 {
+    static const struct session_callbacks callbacks = {.begin_headers = on_begin_headers,
+                                                       .header = on_header,
+                                                       .frame_recv = on_frame,
+                                                       .data_chunk = on_data,
+                                                       .stream_close = on_stream_close,
+                                                       .frame_send = on_frame_sent,
+                                                       .send_data = send_answer};
     static const struct session_ops ops = {
         .on_over = on_over, .release = release, .on_first_bytes = on_first_bytes};
     struct client *k = mem_alloc(sizeof *k);
@@ -432,6 +403,6 @@ void client_open(struct worker *w, int fd, const char *peer)
         k->next->link = &k->next;
     w->clients = k;
     stat_add(&w->stats.clients_accepted, 1);
-    k->session.h2 = new_h2(w, k);
+    k->session.h2 = session_new_h2(w, SESSION_SERVER, &callbacks, k);
     session_open(&k->session, w, fd, &ops);
 }

@@ -20,9 +20,20 @@ void header_list_add(struct header_list *l, enum header_kind kind, nghttp2_rcbuf
 void header_fill_nv(nghttp2_nv *out, const struct header *headers, size_t count);
 #define HEADER_BLOCK_BYTES (256u << 10) /* more than any list within our limits needs */
 #define HEADERS_ADDED_MAX 16            /* by the relay, to a list of HEADERS_MAX */
-/* Options and memory that all sessions have in common. */
-void session_options(nghttp2_option *o);
-nghttp2_mem session_mem(struct worker *w);
+/* What the two sides do about the events of the library; each is its callback of that name. */
+struct session_callbacks {
+    nghttp2_on_begin_headers_callback begin_headers;
+    nghttp2_on_header_callback2 header;
+    nghttp2_on_frame_recv_callback frame_recv;
+    nghttp2_on_data_chunk_recv_callback data_chunk;
+    nghttp2_on_stream_close_callback stream_close;
+    nghttp2_on_frame_send_callback frame_send;
+    nghttp2_send_data_callback send_data;
+};
+enum session_side { SESSION_SERVER, SESSION_CLIENT };
+/* With the options, memory and frame sizes that all sessions have in common. */
+nghttp2_session *session_new_h2(struct worker *w, enum session_side side,
+                                const struct session_callbacks *callbacks, void *arg);
 /* SETTINGS of our side and the big window of the connection. */
 void session_hello(struct session *s, const nghttp2_settings_entry *settings, size_t count);
 #define SESSION_CONNECTION_WINDOW (64 << 20)

@@ -230,18 +230,6 @@ static int send_body(nghttp2_session *h2, nghttp2_frame *frame, const uint8_t *h
     return 0;
 }
 
-static ssize_t frame_length(nghttp2_session *h2, uint8_t type, int32_t stream_id,
-                            int32_t session_window, int32_t stream_window, uint32_t max_frame,
-                            void *arg)
-{
-    ssize_t n = SESSION_FRAME_BYTES;
-    if (n > session_window)
-        n = session_window;
-    if (n > stream_window)
-        n = stream_window;
-    return n > (ssize_t)max_frame ? (ssize_t)max_frame : n;
-}
-
 bool uplink_has_room(const struct uplink *l)
 {
     return l->ready && !l->retired && !l->session.over &&
@@ -359,30 +347,6 @@ static void release(struct session *s)
     free(s);
 }
 
-static nghttp2_session *new_h2(struct worker *w, struct uplink *l)
-{
-    nghttp2_session_callbacks *cb;
-    nghttp2_option *options;
-    nghttp2_session *h2;
-    nghttp2_mem mem = session_mem(w);
-    int failed = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&options);
-    POST(!failed);
-    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback2(cb, on_header);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_sent);
-    nghttp2_session_callbacks_set_send_data_callback(cb, send_body);
-    nghttp2_session_callbacks_set_data_source_read_length_callback(cb, frame_length);
-    session_options(options);
-    failed = nghttp2_session_client_new3(&h2, cb, l, options, &mem);
-    POST(!failed);
-    nghttp2_option_del(options);
-    nghttp2_session_callbacks_del(cb);
-    return h2;
-}
-
 uint32_t uplink_first_window(const struct worker *w)
 {
     int64_t most = w->shared->options.stream_window;
@@ -391,12 +355,19 @@ uint32_t uplink_first_window(const struct worker *w)
 
 struct uplink *uplink_open(struct target *t, int fd)
 {
+    static const struct session_callbacks callbacks = {.begin_headers = on_begin_headers,
+                                                       .header = on_header,
+                                                       .frame_recv = on_frame,
+                                                       .data_chunk = on_data,
+                                                       .stream_close = on_stream_close,
+                                                       .frame_send = on_frame_sent,
+                                                       .send_data = send_body};
     static const struct session_ops ops = {.on_over = on_over, .release = release};
     struct worker *w = t->follow->worker;
     struct uplink *l = mem_alloc(sizeof *l);
     l->target = t;
     l->opened_ms = worker_now_ms(w);
-    l->session.h2 = new_h2(w, l);
+    l->session.h2 = session_new_h2(w, SESSION_CLIENT, &callbacks, l);
     session_open(&l->session, w, fd, &ops);
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
