@@ -27,9 +27,12 @@ static struct row row_of(enum err_code code)
         return (struct row){RPC_RESOURCE_EXHAUSTED, RPC_EFFECT_NONE};
     case ERR_STALE_EPOCH:
     case ERR_BAD_EPOCH:
+    case ERR_NO_TARGET:
+    case ERR_IN_TRANSFER:
         return (struct row){RPC_FAILED_PRECONDITION, RPC_EFFECT_NONE};
     case ERR_KEY_NOT_FOUND:
     case ERR_UNKNOWN_SERVICE:
+    case ERR_UNKNOWN_MEMBER:
         return (struct row){RPC_NOT_FOUND, RPC_EFFECT_NONE};
     case ERR_TOO_LARGE:
     case ERR_BAD_KEY:

@@ -64,6 +64,11 @@ struct bytes keys_released(char out[KEY_MAX], const char *prefix)
     return join(out, prefix, "live/released", "");
 }
 
+struct bytes keys_removed(char out[KEY_MAX], const char *prefix, const char *id)
+{
+    return join(out, prefix, "live/removed/", id);
+}
+
 struct bytes keys_state(char out[KEY_MAX], const char *prefix)
 {
     return join(out, prefix, "state/", "");

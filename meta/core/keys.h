@@ -23,6 +23,7 @@ struct bytes keys_election(char out[KEY_MAX], const char *prefix,
 struct bytes keys_members(char out[KEY_MAX], const char *prefix); /* "…live/members/" */
 struct bytes keys_member(char out[KEY_MAX], const char *prefix, const char *id);
 struct bytes keys_released(char out[KEY_MAX], const char *prefix);
+struct bytes keys_removed(char out[KEY_MAX], const char *prefix, const char *id);
 struct bytes keys_state(char out[KEY_MAX], const char *prefix); /* "…state/" */
 struct bytes keys_commit(char out[KEY_MAX], const char *prefix);
 struct bytes keys_histories(char out[KEY_MAX], const char *prefix); /* "…state/history/" */
