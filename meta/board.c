@@ -36,7 +36,8 @@ struct board {
     pthread_mutex_t lock;
     void (*listener)(void *arg);
     void *listener_arg;
-    char member_id[ID_MAX + 1], addr[ADDR_MAX + 1], cluster_id[40];
+    char member_id[ID_MAX + 1], addr[ADDR_MAX + 1];
+    struct cluster cluster; /* no id: not known yet */
     enum role role;
     uint64_t epoch; /* of the own leadership */
     uint64_t ended; /* highest own epoch whose gate was closed */
@@ -154,10 +155,10 @@ static uint64_t read_epoch(struct board *b, int64_t now_ms)
 
 /* ---- written by the replica and the follower of etcd ---- */
 
-void board_set_cluster(struct board *b, const char *cluster_id)
+void board_set_cluster(struct board *b, const struct cluster *cluster)
 {
     pthread_mutex_lock(&b->lock);
-    snprintf(b->cluster_id, sizeof b->cluster_id, "%s", cluster_id);
+    b->cluster = *cluster;
     changed(b);
     pthread_mutex_unlock(&b->lock);
 }
@@ -291,7 +292,7 @@ static void fill_leader(struct board *b, struct board_leader *out)
         .revision = b->applied,
         .age_ms = self || !b->seen.epoch ? 0 : now_ms - b->seen.seen_ms,
     };
-    snprintf(out->cluster_id, sizeof out->cluster_id, "%s", b->cluster_id);
+    snprintf(out->cluster_id, sizeof out->cluster_id, "%s", b->cluster.id);
     if (out->known) {
         snprintf(out->id, sizeof out->id, "%s", self ? b->member_id : b->seen.id);
         snprintf(out->addr, sizeof out->addr, "%s", self ? b->addr : b->seen.addr);
@@ -330,7 +331,14 @@ static struct err why_not(struct board *b, const struct board_leader *leader)
 void board_cluster_id(struct board *b, char out[40])
 {
     pthread_mutex_lock(&b->lock);
-    memcpy(out, b->cluster_id, sizeof b->cluster_id);
+    memcpy(out, b->cluster.id, sizeof b->cluster.id);
+    pthread_mutex_unlock(&b->lock);
+}
+
+void board_cluster(struct board *b, struct cluster *out)
+{
+    pthread_mutex_lock(&b->lock);
+    *out = b->cluster;
     pthread_mutex_unlock(&b->lock);
 }
 

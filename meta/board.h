@@ -3,7 +3,7 @@
  * short lock. */
 #pragma once
 #include "common/base/err.h"
-#include "meta/core/record.h"
+#include "meta/core/cluster.h"
 #include "meta/core/role.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ void board_close_gate(struct board *b, uint64_t epoch);
 void board_close_gate_now(struct board *b);
 
 /* ---- written by the replica and the follower of etcd ---- */
-void board_set_cluster(struct board *b, const char *cluster_id);
+void board_set_cluster(struct board *b, const struct cluster *cluster);
 void board_set_applied(struct board *b, int64_t revision);
 void board_open_gate(struct board *b, uint64_t epoch);
 void board_extend_gate(struct board *b, uint64_t epoch, int64_t deadline_ms);
@@ -57,6 +57,8 @@ bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg);
 
 /* The id of the cluster; "": not known yet. */
 void board_cluster_id(struct board *b, char out[40]);
+/* What its `cluster` key said last: format level, incarnation, floor. No id: not known yet. */
+void board_cluster(struct board *b, struct cluster *out);
 
 struct board_leader {
     char cluster_id[40];

@@ -10,6 +10,7 @@
 #include "common/io/etcd.h"
 #include "meta/board.h"
 #include "meta/candidate.h"
+#include "meta/core/cluster.h"
 #include "meta/core/keys.h"
 #include "meta/live.h"
 #include "meta/replica.h"
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WATCH_STATE = 1, WATCH_LIVE = 2 };
+enum { WATCH_STATE = 1, WATCH_LIVE = 2, WATCH_CLUSTER = 3 };
 enum { PAUSE_MAX_MS = 500, LIST_PAUSE_MAX_MS = 5000 }; /* between one try and the next */
 enum { CALL_TIMEOUT_MS = 2000, PAGE_BYTES = 1 << 20, PAGE_KEYS_MAX = 4096, STEADY_MS = 1000 };
 
@@ -96,6 +97,18 @@ static void on_live_events(struct follow *f, const struct etcd_watch_line *line)
     live_tell(f->cfg.live);
 }
 
+/* Whether it still is this member's cluster is asked where a listing asks it: by listing anew. */
+static void on_cluster_events(struct follow *f, const struct etcd_watch_line *line)
+{
+    for (size_t i = 0; i < line->event_count; i++) {
+        if (line->events[i].kv.mod_revision <= f->live_revision)
+            continue;
+        f->end = err_make(ERR_CANCELLED, "the cluster's value has changed");
+        atomic_store(&f->ended, true);
+        wake(f);
+    }
+}
+
 static void on_line(void *arg, struct etcd_watch_line *line)
 {
     struct follow *f = arg;
@@ -112,8 +125,10 @@ static void on_line(void *arg, struct etcd_watch_line *line)
     }
     if (line->event_count && line->watch_id == WATCH_STATE)
         on_state_events(f, line);
-    else if (line->event_count)
+    else if (line->event_count && line->watch_id == WATCH_LIVE)
         on_live_events(f, line);
+    else if (line->event_count)
+        on_cluster_events(f, line);
 }
 
 static void on_end(void *arg, struct err why)
@@ -134,37 +149,41 @@ static struct err call(struct follow *f, const char *path, struct buf *body,
     return etcd_call_wait(f->etcd, path, buf_view(body), f->endpoint, CALL_TIMEOUT_MS, reply);
 }
 
-/* The id is written once and never again: whoever comes second reads the first one's. */
+/* Nothing is there yet: whoever comes second reads the first one's. */
+static struct err begin_cluster(struct follow *f)
+{
+    char id[CLUSTER_ID_DIGITS + 1], key[KEY_MAX];
+    struct buf value = {0}, body = {0};
+    struct etcd_reply reply = {0};
+    struct cluster cluster;
+    rng_hex(&f->rng, id, CLUSTER_ID_DIGITS);
+    cluster_begin(&cluster, id);
+    cluster_encode(&cluster, &value);
+    struct bytes name = keys_cluster(key, f->cfg.prefix);
+    struct etcd_compare absent = {.target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = name};
+    struct etcd_op put = {.kind = ETCD_OP_PUT, .key = name, .value = buf_view(&value)};
+    etcd_encode_txn(
+        &body, &(struct etcd_txn){
+                   .compares = &absent, .compare_count = 1, .success = &put, .success_count = 1});
+    struct err e = call(f, ETCD_PATH_TXN, &body, &reply);
+    etcd_reply_close(&reply);
+    buf_close(&body);
+    buf_close(&value);
+    /* whatever came of it, the next listing reads the value that stands */
+    return err_is(&e) ? e : err_make(ERR_CANCELLED, "the cluster id was just written");
+}
+
 static struct err ensure_cluster(struct follow *f, const struct etcd_kv *found,
                                  const struct etcd_header *header)
 {
-    char id[40], key[KEY_MAX];
-    if (found) {
-        if (!record_cluster_decode(found->value, id, sizeof id))
-            return err_make(ERR_CORRUPT, "%scluster in etcd is not readable", f->cfg.prefix);
-    } else {
-        struct buf value = {0}, body = {0};
-        struct etcd_reply reply = {0};
-        rng_hex(&f->rng, id, 32);
-        record_cluster_encode(id, &value);
-        struct bytes cluster = keys_cluster(key, f->cfg.prefix);
-        struct etcd_compare absent = {
-            .target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = cluster};
-        struct etcd_op put = {.kind = ETCD_OP_PUT, .key = cluster, .value = buf_view(&value)};
-        etcd_encode_txn(&body, &(struct etcd_txn){.compares = &absent,
-                                                  .compare_count = 1,
-                                                  .success = &put,
-                                                  .success_count = 1});
-        struct err e = call(f, ETCD_PATH_TXN, &body, &reply);
-        etcd_reply_close(&reply);
-        buf_close(&body);
-        buf_close(&value);
-        /* whatever came of it, the next listing reads the id that stands */
-        return err_is(&e) ? e : err_make(ERR_CANCELLED, "the cluster id was just written");
-    }
-    struct err e = f->cfg.confirm(f->cfg.ctx, id, header->cluster_id);
+    struct cluster cluster;
+    if (!found)
+        return begin_cluster(f);
+    struct err e = cluster_decode(found->value, &cluster);
     if (!err_is(&e))
-        board_set_cluster(f->cfg.board, id);
+        e = f->cfg.confirm(f->cfg.ctx, &cluster, header->cluster_id);
+    if (!err_is(&e))
+        board_set_cluster(f->cfg.board, &cluster);
     return e;
 }
 
@@ -286,7 +305,7 @@ static struct err load_state(struct follow *f, int64_t *revision)
 
 static struct etcd_stream *open_watch(struct follow *f, int64_t from)
 {
-    char state[KEY_MAX], live[KEY_MAX];
+    char state[KEY_MAX], live[KEY_MAX], cluster[KEY_MAX];
     struct buf state_end = {0}, live_end = {0}, body = {0};
     struct bytes state_key = keys_state(state, f->cfg.prefix);
     struct bytes live_key = keys_live(live, f->cfg.prefix);
@@ -302,8 +321,11 @@ static struct etcd_stream *open_watch(struct follow *f, int64_t from)
          .range_end = buf_view(&live_end),
          .watch_id = WATCH_LIVE,
          .start_revision = f->live_revision + 1},
+        {.key = keys_cluster(cluster, f->cfg.prefix),
+         .watch_id = WATCH_CLUSTER,
+         .start_revision = f->live_revision + 1},
     };
-    etcd_encode_watches(&body, watches, 2);
+    etcd_encode_watches(&body, watches, 3);
     f->state_revision = from;
     atomic_store(&f->ended, false);
     atomic_store(&f->closed, false);

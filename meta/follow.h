@@ -1,6 +1,6 @@
-/* Follows etcd: one request with two watches, `state/` for the replica and `live/` for the live
- * table. Lists what is live anew at each connect, lists the whole state where the watch cannot go
- * on, changes the endpoint when the watch falls silent. */
+/* Follows etcd: one request with three watches, `state/` for the replica, `live/` for the live
+ * table, and `cluster`. Lists what is live anew at each connect, lists the whole state where the
+ * watch cannot go on, changes the endpoint when the watch falls silent. */
 #pragma once
 #include "common/base/err.h"
 #include <stdbool.h>
@@ -11,6 +11,7 @@ struct board;
 struct live;
 struct replica;
 struct candidate;
+struct cluster;
 
 struct follow_config {
     const char *etcd;   /* endpoints */
@@ -20,9 +21,9 @@ struct follow_config {
     struct live *live;
     struct replica *replica;
     struct candidate *candidate; /* told of each commit record as soon as it arrives */
-    /* Whether this member belongs to the cluster that etcd holds; asked at each connect. An error
-     * keeps the follower from going on. */
-    struct err (*confirm)(void *ctx, const char *cluster_id, uint64_t etcd_cluster_id);
+    /* Whether this member belongs to the cluster that etcd holds; asked at each connect, and when
+     * the cluster's value changes. An error keeps the follower from going on. */
+    struct err (*confirm)(void *ctx, const struct cluster *cluster, uint64_t etcd_cluster_id);
     void *ctx;
 };
 

@@ -127,12 +127,13 @@ static void on_board_changed(void *arg)
     service_health_changed(m->health);
 }
 
-static struct err confirm_cluster(void *ctx, const char *cluster_id, uint64_t etcd_cluster_id)
+static struct err confirm_cluster(void *ctx, const struct cluster *cluster,
+                                  uint64_t etcd_cluster_id)
 {
     struct member *m = ctx;
     char etcd_id[24];
     snprintf(etcd_id, sizeof etcd_id, "%llu", (unsigned long long)etcd_cluster_id);
-    struct err e = identity_confirm(&m->identity, cluster_id, etcd_id);
+    struct err e = identity_confirm(&m->identity, cluster->id, etcd_id);
     if (err_is(&e))
         on_fatal(m, &e);
     return e;

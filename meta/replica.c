@@ -274,7 +274,7 @@ static struct err check_chain(struct replica *r, const struct revision *v)
         return OK_ERR;
     bool next =
         now->epoch == last->epoch && !strcmp(now->nonce, last->nonce) && now->seq == last->seq + 1;
-    bool takeover = now->epoch == last->epoch + 1 && now->seq == 0 && v->has_history &&
+    bool takeover = now->epoch > last->epoch && now->seq == 0 && v->has_history &&
                     v->history.prev_seq == last->seq &&
                     !strcmp(v->history.prev_nonce, last->nonce) &&
                     !strcmp(v->history.prev_batch, last->batch);

@@ -155,8 +155,23 @@ static void on_enqueued(struct election *e, const struct election_event *event)
 }
 
 struct look {
-    const struct etcd_kv *own, *commit, *released, *line;
+    const struct etcd_kv *own, *commit, *released, *line, *cluster;
 };
+
+/* Without it there is no takeover: nobody knows which epochs it may have. */
+static bool take_cluster(struct election *e, const struct etcd_kv *kv)
+{
+    e->cluster = (struct cluster){0};
+    e->cluster_bytes.len = 0;
+    if (!kv)
+        return true;
+    struct err err = cluster_decode(kv->value, &e->cluster);
+    if (!err_is(&err) && !record_bytes_set(&e->cluster_bytes, kv->value))
+        err = err_make(ERR_CORRUPT, "the cluster's value in etcd is too long");
+    if (err_is(&err))
+        ask_puzzled(e, err.message);
+    return !err_is(&err);
+}
 
 static void take_look(struct election *e, const struct etcd_txn_result *r, const struct look *look)
 {
@@ -183,10 +198,13 @@ static void on_look(struct election *e, const struct election_event *event)
     }
     const struct etcd_txn_result *r = result_of(event);
     if (!take_read(r, 0, &look.own) || !take_read(r, 1, &look.commit) ||
-        !take_read(r, 2, &look.released) || !take_read(r, 3, &look.line)) {
+        !take_read(r, 2, &look.released) || !take_read(r, 3, &look.line) ||
+        !take_read(r, 4, &look.cluster)) {
         ask_puzzled(e, "an answer that lacks reads");
         return;
     }
+    if (!take_cluster(e, look.cluster))
+        return;
     ask_drop(e);
     take_look(e, r, &look);
     if (e->seat.state == SEAT_GONE)

@@ -42,20 +42,21 @@ void seat_ask_registration(struct election *e)
     buf_close(&value);
 }
 
-/* Own key, `commit`, `released`, and who is first in line, at one revision. */
+/* Own key, `commit`, `released`, who is first in line, and `cluster`, at one revision. */
 static void ask_look(struct election *e)
 {
-    char own[KEY_MAX], commit[KEY_MAX], released[KEY_MAX], line[KEY_MAX];
+    char own[KEY_MAX], commit[KEY_MAX], released[KEY_MAX], line[KEY_MAX], cluster[KEY_MAX];
     struct buf end = {0};
     const char *prefix = e->cfg.prefix;
     struct etcd_op reads[] = {
         a_range(keys_election(own, prefix, e->lease)), a_range(keys_commit(commit, prefix)),
-        a_range(keys_released(released, prefix)), a_range(keys_elections(line, prefix))};
+        a_range(keys_released(released, prefix)), a_range(keys_elections(line, prefix)),
+        a_range(keys_cluster(cluster, prefix))};
     bytes_prefix_end(reads[3].key, &end);
     reads[3].range_end = buf_view(&end);
     reads[3].by_create = true;
     reads[3].limit = 1;
-    ask_txn(e, &(struct etcd_txn){.success = reads, .success_count = 4});
+    ask_txn(e, &(struct etcd_txn){.success = reads, .success_count = 5});
     buf_close(&end);
 }
 
@@ -104,7 +105,9 @@ static void build_takeover(struct election *e)
     bool first = !e->seen.bytes.len;
     *t = (struct fence_takeover){
         .old = e->seen.bytes,
-        .next = {.epoch = first ? 1 : old->epoch + 1, .ttl_ms = e->ttl_ms},
+        .cluster = e->cluster_bytes,
+        .next = {.epoch = cluster_next_epoch(&e->cluster, first ? 0 : old->epoch),
+                 .ttl_ms = e->ttl_ms},
         .history = {.started_unix_ms = e->now_ms + e->cfg.unix_minus_boot_ms}};
     t->seat.etcd_cluster_id = e->cfg.etcd_cluster_id;
     t->seat.lease = e->lease;

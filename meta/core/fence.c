@@ -149,38 +149,43 @@ void fence_make_probe(struct fence_txn *out, const struct leadership *l, struct 
 void fence_make_takeover(struct fence_txn *out, const struct fence_takeover *t)
 {
     char own_room[KEY_MAX], commit_room[KEY_MAX], history_room[KEY_MAX], old_room[KEY_MAX],
-        state_room[KEY_MAX];
+        histories_room[KEY_MAX], state_room[KEY_MAX], cluster_room[KEY_MAX];
     const char *prefix = t->seat.prefix;
     struct bytes own_key = keys_election(own_room, prefix, t->seat.lease);
     struct bytes commit = keys_commit(commit_room, prefix);
     struct bytes state = keys_state(state_room, prefix);
+    struct bytes cluster = keys_cluster(cluster_room, prefix);
     struct buf value = {0}, history = {0}, state_end = {0};
     PRE(t->seat.create_revision > 0);
     record_encode(&t->next, &value);
     history_encode(&t->history, &history);
     bytes_prefix_end(state, &state_end);
-    struct etcd_compare guard[3] = {is_created_at(own_key, t->seat.create_revision)};
+    struct etcd_compare guard[4] = {is_created_at(own_key, t->seat.create_revision),
+                                    t->cluster.len ? has_value(cluster, record_view(&t->cluster))
+                                                   : is_created_at(cluster, 0)};
     if (t->old.len) {
-        guard[1] = has_value(commit, record_view(&t->old));
+        guard[2] = has_value(commit, record_view(&t->old));
     } else {
-        guard[1] = is_created_at(commit, 0);
-        guard[2] = is_created_at(state, 0);
-        guard[2].range_end = buf_view(&state_end);
+        guard[2] = is_created_at(commit, 0);
+        guard[3] = is_created_at(state, 0);
+        guard[3].range_end = buf_view(&state_end);
     }
     struct etcd_op ops[3] = {
         put(commit, buf_view(&value)),
         put(keys_history(history_room, prefix, t->next.epoch), buf_view(&history))};
     bool full = t->next.epoch > HISTORY_KEPT;
-    if (full)
-        ops[2] = removal(keys_history(old_room, prefix, t->next.epoch - HISTORY_KEPT));
-    struct etcd_op reads[] = {range(own_key), range(commit)};
-    size_t compares = BUG(BUG_NO_COMPARE) ? 1 : t->old.len ? 2 : 3;
+    if (full) { /* a range: an epoch may have jumped over entries */
+        ops[2] = removal(keys_histories(histories_room, prefix));
+        ops[2].range_end = keys_history(old_room, prefix, t->next.epoch - HISTORY_KEPT + 1);
+    }
+    struct etcd_op reads[] = {range(own_key), range(commit), range(cluster)};
+    size_t compares = BUG(BUG_NO_COMPARE) ? 2 : t->old.len ? 3 : 4;
     fence_txn_own(out, &(struct etcd_txn){.compares = guard,
                                           .compare_count = compares,
                                           .success = ops,
                                           .success_count = full ? 3 : 2,
                                           .failure = reads,
-                                          .failure_count = 2});
+                                          .failure_count = 3});
     buf_close(&value);
     buf_close(&history);
     buf_close(&state_end);

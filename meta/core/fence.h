@@ -74,13 +74,14 @@ enum fence_verdict fence_judge_probe(const struct leadership *l, const struct fe
 
 struct fence_takeover {
     struct candidacy seat;
-    struct record_bytes old; /* len 0: the first takeover of all */
+    struct record_bytes old;     /* len 0: the first takeover of all */
+    struct record_bytes cluster; /* the value of `cluster` that bounds the epoch; len 0: none */
     struct record next;
     struct history history;
 };
-/* Guard: own key and exactly `old` (first of all: neither `commit` nor anything below state/); then
- * `commit` and `history/<next.epoch>`; else reads own key and `commit`. Deletes the history entry
- * 1000 epochs back. */
+/* Guard: own key, exactly `old` (first of all: neither `commit` nor anything below state/) and
+ * exactly `cluster`; then `commit` and `history/<next.epoch>`; else reads own key, `commit` and
+ * `cluster`. Deletes what history there is 1000 epochs back and before. */
 void fence_make_takeover(struct fence_txn *out, const struct fence_takeover *t);
 
 enum fence_takeover_verdict {

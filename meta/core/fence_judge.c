@@ -5,8 +5,11 @@
 
 /* The reads of a failed guard; NULL: the key is not there. */
 struct reads {
-    const struct etcd_kv *own, *commit, *history;
+    const struct etcd_kv *own, *commit;
+    const struct etcd_kv *third; /* of a commit `history/<epoch + 1>`, of a takeover `cluster` */
 };
+
+enum { READS = 3 };
 
 static bool is_foreign(const struct candidacy *seat, const struct etcd_txn_result *r)
 {
@@ -14,12 +17,12 @@ static bool is_foreign(const struct candidacy *seat, const struct etcd_txn_resul
 }
 
 /* False unless all of them are in the answer: `{}` is not a failed compare. */
-static bool take_reads(const struct etcd_txn_result *r, size_t count, struct reads *out)
+static bool take_reads(const struct etcd_txn_result *r, struct reads *out)
 {
-    const struct etcd_kv **slots[] = {&out->own, &out->commit, &out->history};
-    if (r->result_count != count)
+    const struct etcd_kv **slots[READS] = {&out->own, &out->commit, &out->third};
+    if (r->result_count != READS)
         return false;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < READS; i++) {
         const struct etcd_op_result *one = &r->results[i];
         if (one->kind != ETCD_OP_RANGE || one->count > 1)
             return false;
@@ -83,14 +86,14 @@ static enum fence_verdict judge_reads(const struct leadership *l, const struct f
             return FENCE_UNKNOWN; /* then the guard would have held: no answer that makes sense */
         return place->batch.len ? FENCE_NOT_APPLIED : FENCE_DEPOSED;
     }
-    return judge_history(l, place, reads->history, revision);
+    return judge_history(l, place, reads->third, revision);
 }
 
 static enum fence_verdict judge_failed(const struct leadership *l, const struct fence_place *place,
                                        const struct etcd_txn_result *r, int64_t *revision)
 {
     struct reads reads = {0};
-    if (take_reads(r, 3, &reads))
+    if (take_reads(r, &reads))
         return judge_reads(l, place, &reads, revision);
     return BUG(BUG_EMPTY_ANSWER) ? FENCE_NOT_APPLIED : FENCE_UNKNOWN;
 }
@@ -133,7 +136,7 @@ enum fence_takeover_verdict fence_judge_takeover(const struct fence_takeover *t,
         *revision = r->header.revision;
         return *revision > 0 ? TAKEOVER_WON : TAKEOVER_UNKNOWN;
     }
-    if (!take_reads(r, 2, &reads))
+    if (!take_reads(r, &reads))
         return BUG(BUG_EMPTY_ANSWER) ? TAKEOVER_LOST : TAKEOVER_UNKNOWN;
     record_bytes_encode(&mine, &t->next);
     if (holds(reads.commit, &mine)) {
@@ -145,6 +148,9 @@ enum fence_takeover_verdict fence_judge_takeover(const struct fence_takeover *t,
         record_bytes_set(now, reads.commit->value);
     if (!held)
         return TAKEOVER_NO_KEY;
+    bool same = reads.third ? holds(reads.third, &t->cluster) : !t->cluster.len;
+    if (!same)
+        return TAKEOVER_LOST; /* what bounds the epoch has changed */
     if (!reads.commit && !t->old.len)
         return TAKEOVER_REGRESSED;
     return holds(reads.commit, &t->old) ? TAKEOVER_UNKNOWN : TAKEOVER_LOST;

@@ -36,21 +36,69 @@ void field_put_i64(struct buf *out, const char *name, int64_t value)
     buf_printf(out, "%lld", (long long)value);
 }
 
+/* What stands up to the next space, and *at behind it; false at the end. */
+static bool next_field(struct bytes text, size_t *at, struct bytes *field)
+{
+    if (*at >= text.len)
+        return false;
+    const uint8_t *space = memchr(text.data + *at, ' ', text.len - *at);
+    size_t end = space ? (size_t)(space - text.data) : text.len;
+    *field = bytes_of(text.data + *at, end - *at);
+    *at = end + 1;
+    return true;
+}
+
+static bool is_named(struct bytes field, const char *name)
+{
+    size_t want = strlen(name);
+    return field.len > want && field.data[want] == '=' && memcmp(field.data, name, want) == 0;
+}
+
 /* The escaped value of the first field with this name. */
 static bool find(struct bytes text, const char *name, struct bytes *value)
 {
-    size_t want = strlen(name), at = 0;
-    while (at < text.len) {
-        const uint8_t *space = memchr(text.data + at, ' ', text.len - at);
-        size_t end = space ? (size_t)(space - text.data) : text.len;
-        if (end - at > want && text.data[at + want] == '=' &&
-            memcmp(text.data + at, name, want) == 0) {
-            *value = bytes_of(text.data + at + want + 1, end - at - want - 1);
-            return true;
-        }
-        at = end + 1;
+    size_t at = 0, skip = strlen(name) + 1;
+    struct bytes field;
+    while (next_field(text, &at, &field)) {
+        if (!is_named(field, name))
+            continue;
+        *value = bytes_of(field.data + skip, field.len - skip);
+        return true;
     }
     return false;
+}
+
+bool field_is_there(struct bytes text, const char *name)
+{
+    struct bytes value;
+    return find(text, name, &value);
+}
+
+static bool is_any(struct bytes field, const char *const *known, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_named(field, known[i]))
+            return true;
+    return false;
+}
+
+bool field_others(struct bytes text, const char *const *known, size_t count, char *out, size_t cap)
+{
+    size_t at = 0, used = 0;
+    struct bytes field;
+    out[0] = 0;
+    while (next_field(text, &at, &field)) {
+        if (!field.len || is_any(field, known, count))
+            continue;
+        if (used + field.len + 2 > cap || memchr(field.data, 0, field.len))
+            return false;
+        if (used)
+            out[used++] = ' ';
+        memcpy(out + used, field.data, field.len);
+        used += field.len;
+        out[used] = 0;
+    }
+    return true;
 }
 
 static int hex_digit(uint8_t c)

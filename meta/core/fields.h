@@ -20,3 +20,8 @@ void field_str(struct field_reader *r, const char *name, char *out, size_t cap, 
 void field_hex(struct field_reader *r, const char *name, char *out, size_t digits);
 uint64_t field_u64(struct field_reader *r, const char *name, uint64_t min, uint64_t max);
 int64_t field_i64(struct field_reader *r, const char *name, int64_t min, int64_t max);
+/* Whether there is one, good or bad. */
+bool field_is_there(struct bytes text, const char *name);
+/* All fields but the known ones, as they stand there, into out[cap] with a 0; false when they do
+ * not fit or a byte of them is 0. */
+bool field_others(struct bytes text, const char *const *known, size_t count, char *out, size_t cap);

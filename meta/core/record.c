@@ -150,20 +150,3 @@ struct err member_info_decode(struct bytes value, struct member_info *out)
     out->started_unix_ms = field_i64(&r, "started_unix_ms", 0, INT64_MAX);
     return verdict(&r, "member record");
 }
-
-void record_cluster_encode(const char *cluster_id, struct buf *out)
-{
-    struct buf line = {0};
-    field_put_str(&line, "id", cluster_id);
-    field_put_u64(&line, "format", 1);
-    buf_bytes(out, buf_view(&line));
-    buf_close(&line);
-}
-
-bool record_cluster_decode(struct bytes value, char *cluster_id, size_t cap)
-{
-    struct field_reader r = {.text = value};
-    field_str(&r, "id", cluster_id, cap, 1);
-    field_u64(&r, "format", 1, UINT32_MAX);
-    return !r.bad;
-}

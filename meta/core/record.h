@@ -79,7 +79,3 @@ struct member_info {
 };
 void member_info_encode(const struct member_info *m, struct buf *out);
 struct err member_info_decode(struct bytes value, struct member_info *out);
-
-/* `cluster`: the random id of the cluster, and the format level in use. */
-void record_cluster_encode(const char *cluster_id, struct buf *out);
-bool record_cluster_decode(struct bytes value, char *cluster_id, size_t cap);

@@ -102,6 +102,10 @@ static bool find_key(struct drive *d, struct bytes key, struct buf *released, ch
         kv->value = record_view(&d->commit);
         return d->commit.len != 0;
     }
+    if (bytes_equal(key, keys_cluster(room, KIT_PREFIX))) {
+        kv->value = record_view(&d->cluster);
+        return d->cluster.len != 0;
+    }
     if (bytes_equal(key, keys_released(room, KIT_PREFIX))) {
         if (d->released.epoch)
             released_encode(&d->released, released);
@@ -121,7 +125,7 @@ static void answer_ops(struct drive *d, const struct etcd_op *ops, size_t count,
     struct kit_answer a;
     struct buf released = {0};
     char own[KEY_MAX];
-    PRE(count <= 4);
+    PRE(count <= 5);
     kit_failed(&a, count);
     a.result.succeeded = succeeded;
     for (size_t i = 0; i < count; i++) {

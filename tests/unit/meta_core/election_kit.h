@@ -17,7 +17,7 @@ struct drive {
     /* what etcd holds */
     int64_t own_revision; /* 0: no key */
     bool first;
-    struct record_bytes commit;
+    struct record_bytes commit, cluster;
     struct released released;
 };
 

@@ -46,8 +46,8 @@ static inline struct leadership kit_leadership(void)
 /* An answer that owns nothing; it lives as long as its room. */
 struct kit_answer {
     struct etcd_txn_result result;
-    struct etcd_op_result reads[4];
-    struct etcd_kv kvs[4];
+    struct etcd_op_result reads[5];
+    struct etcd_kv kvs[5];
 };
 
 static inline void kit_succeeded(struct kit_answer *a, int64_t revision)

@@ -171,7 +171,7 @@ static void an_empty_etcd_is_led_at_once(void **state)
     assert_int_equal(r.epoch, 1);
     assert_int_equal(r.seq, 0);
     assert_string_equal(r.leader, "m1");
-    assert_int_equal(d->asked.txn.compare_count, 3);
+    assert_int_equal(d->asked.txn.compare_count, 4);
     const struct election_action *tell = drive_action(d, ELECTION_TELL);
     assert_non_null(tell); /* before etcd can know of it */
     assert_true(drive_position(d, ELECTION_TELL) < drive_position(d, ELECTION_CALL));
@@ -192,6 +192,66 @@ static void an_empty_etcd_is_led_at_once(void **state)
     assert_int_equal(drive_action(d, ELECTION_PUBLISH)->epoch, 1);
 }
 
+static struct record_bytes a_cluster(const char *fields)
+{
+    struct record_bytes b;
+    record_bytes_set(&b, bytes_str(fields));
+    return b;
+}
+
+static void its_epoch_is_above_the_floor_and_above_the_last(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cluster;
+        bool led_before; /* with epoch 5 */
+        uint64_t epoch;
+    } rows[] = {
+        {"id=c format=1 epoch_floor=40", false, 41},
+        {"id=c format=1 epoch_floor=40", true, 41},
+        {"id=c format=1 epoch_floor=5", true, 6},
+        {"id=c format=1 epoch_floor=2", true, 6},
+        {"id=c format=1", true, 6},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct drive *d = drive_new(NULL);
+        d->cluster = a_cluster(rows[i].cluster);
+        if (rows[i].led_before)
+            d->commit = drive_old_record(1000, 1);
+        drive_to_queue(d);
+        assert_true(drive_takeover_time(d) >= 0);
+        assert_int_equal(drive_takeover(d).epoch, rows[i].epoch);
+        assert_true(bytes_equal(d->asked.txn.compares[1].value, record_view(&d->cluster)));
+        drive_free(d);
+    }
+}
+
+static void a_floor_that_rises_meanwhile_is_read_anew(void **state)
+{
+    struct drive *d = *state;
+    d->cluster = a_cluster("id=c format=1 epoch_floor=7");
+    d->commit = drive_old_record(1000, 1);
+    drive_to_queue(d);
+    assert_true(drive_takeover_time(d) >= 0);
+    d->cluster = a_cluster("id=c format=1 incarnation=2 epoch_floor=70");
+    drive_failed(d);
+    assert_null(drive_action(d, ELECTION_LEAD));
+    assert_true(drive_takeover_time(d) >= 0);
+    assert_int_equal(drive_takeover(d).epoch, 71);
+}
+
+static void an_unreadable_cluster_lets_nobody_take_over(void **state)
+{
+    struct drive *d = *state;
+    d->cluster = a_cluster("by hand");
+    drive_to_queue(d);
+    drive_read(d);
+    assert_false(drive_asks(d, COMMIT));
+    assert_non_null(drive_action(d, ELECTION_WARN));
+    d->cluster = a_cluster("id=c format=1");
+    assert_true(drive_takeover_time(d) >= 0);
+}
+
 static void it_waits_as_long_as_the_record_says(void **state)
 {
     struct drive *d = *state;
@@ -200,7 +260,7 @@ static void it_waits_as_long_as_the_record_says(void **state)
     drive_to_queue(d);
     assert_int_equal(drive_takeover_time(d), 2000 + 9000);
     assert_int_equal(drive_takeover(d).epoch, 6);
-    assert_true(bytes_equal(d->asked.txn.compares[1].value, record_view(&d->commit)));
+    assert_true(bytes_equal(d->asked.txn.compares[2].value, record_view(&d->commit)));
 }
 
 static void it_waits_from_the_first_receipt_of_these_bytes(void **state)
@@ -224,7 +284,7 @@ static void a_changed_record_starts_the_wait_anew(void **state)
     d->commit = drive_old_record(3000, 2);
     drive_see(d, &d->commit, 3800);
     assert_int_equal(drive_takeover_time(d), 3800 + 3000);
-    assert_true(bytes_equal(d->asked.txn.compares[1].value, record_view(&d->commit)));
+    assert_true(bytes_equal(d->asked.txn.compares[2].value, record_view(&d->commit)));
 }
 
 static void a_late_message_with_an_older_record_changes_nothing(void **state)
@@ -399,6 +459,9 @@ int main(void)
         ROW(an_id_in_use_is_refused_by_name),
         ROW(its_own_former_record_is_replaced),
         ROW(an_empty_etcd_is_led_at_once),
+        cmocka_unit_test(its_epoch_is_above_the_floor_and_above_the_last),
+        ROW(a_floor_that_rises_meanwhile_is_read_anew),
+        ROW(an_unreadable_cluster_lets_nobody_take_over),
         ROW(it_waits_as_long_as_the_record_says),
         ROW(it_waits_from_the_first_receipt_of_these_bytes),
         ROW(a_changed_record_starts_the_wait_anew),

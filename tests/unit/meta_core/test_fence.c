@@ -83,18 +83,26 @@ static void takeover_compares_exactly_what_was_waited_for(void **state)
     struct fence_takeover takeover = a_takeover(false);
     struct fence_txn t = {0};
     fence_make_takeover(&t, &takeover);
-    assert_int_equal(t.txn.compare_count, 2);
+    assert_int_equal(t.txn.compare_count, 3);
     assert_int_equal(t.txn.compares[0].number, 17);
-    assert_true(bytes_equal(t.txn.compares[1].value, record_view(&takeover.old)));
+    assert_true(is(t.txn.compares[1].key, KIT_PREFIX "cluster"));
+    assert_int_equal(t.txn.compares[1].target, ETCD_CREATE); /* none was read */
+    assert_true(bytes_equal(t.txn.compares[2].value, record_view(&takeover.old)));
     assert_int_equal(t.txn.success_count, 2);
     assert_true(is(t.txn.success[1].key, KIT_PREFIX "state/history/00000000000000000006"));
-    assert_int_equal(t.txn.failure_count, 2);
+    assert_int_equal(t.txn.failure_count, 3);
+    fence_txn_close(&t);
+    takeover.cluster = kit_bytes(1, 1, 'e'); /* any bytes */
+    fence_make_takeover(&t, &takeover);
+    assert_int_equal(t.txn.compares[1].target, ETCD_VALUE);
+    assert_true(bytes_equal(t.txn.compares[1].value, record_view(&takeover.cluster)));
     fence_txn_close(&t);
     takeover.next.epoch = 1206; /* history is kept for a thousand epochs */
     fence_make_takeover(&t, &takeover);
     assert_int_equal(t.txn.success_count, 3);
     assert_int_equal(t.txn.success[2].kind, ETCD_OP_DELETE);
-    assert_true(is(t.txn.success[2].key, KIT_PREFIX "state/history/00000000000000000206"));
+    assert_true(is(t.txn.success[2].key, KIT_PREFIX "state/history/"));
+    assert_true(is(t.txn.success[2].range_end, KIT_PREFIX "state/history/00000000000000000207"));
     fence_txn_close(&t);
 }
 
@@ -104,12 +112,12 @@ static void first_takeover_wants_an_empty_state(void **state)
     struct fence_takeover takeover = a_takeover(true);
     struct fence_txn t = {0};
     fence_make_takeover(&t, &takeover);
-    assert_int_equal(t.txn.compare_count, 3);
-    assert_int_equal(t.txn.compares[1].target, ETCD_CREATE);
-    assert_true(is(t.txn.compares[1].key, KIT_PREFIX "state/commit"));
-    assert_int_equal(t.txn.compares[1].number, 0);
-    assert_true(is(t.txn.compares[2].key, KIT_PREFIX "state/"));
-    assert_true(is(t.txn.compares[2].range_end, KIT_PREFIX "state0"));
+    assert_int_equal(t.txn.compare_count, 4);
+    assert_int_equal(t.txn.compares[2].target, ETCD_CREATE);
+    assert_true(is(t.txn.compares[2].key, KIT_PREFIX "state/commit"));
+    assert_int_equal(t.txn.compares[2].number, 0);
+    assert_true(is(t.txn.compares[3].key, KIT_PREFIX "state/"));
+    assert_true(is(t.txn.compares[3].range_end, KIT_PREFIX "state0"));
     fence_txn_close(&t);
 }
 
@@ -291,7 +299,7 @@ static void takeovers_are_judged(void **state)
         struct kit_answer a;
         int64_t revision;
         record_bytes_encode(&mine, &t.next);
-        kit_failed(&a, 2);
+        kit_failed(&a, 3);
         if (rows[i].held)
             kit_found(&a, 0, (struct etcd_kv){.create_revision = 17});
         if (rows[i].commit) {
@@ -309,7 +317,10 @@ static void takeovers_are_judged(void **state)
         a.result.header.cluster_id++;
         assert_int_equal(fence_judge_takeover(&t, &a.result, &revision, &now), TAKEOVER_UNKNOWN);
         a.result.header.cluster_id--;
-        a.result.result_count = 1;
+        kit_found(&a, 2, (struct etcd_kv){.value = S("id=other")});
+        if (verdict == TAKEOVER_UNKNOWN || verdict == TAKEOVER_REGRESSED)
+            assert_int_equal(fence_judge_takeover(&t, &a.result, &revision, &now), TAKEOVER_LOST);
+        a.result.result_count = 2;
         assert_int_equal(fence_judge_takeover(&t, &a.result, &revision, &now), TAKEOVER_UNKNOWN);
     }
 }

@@ -209,12 +209,6 @@ static void member_info_comes_back(void **state)
     assert_int_equal(e.code, ERR_OK);
     assert_memory_equal(&m, &back, sizeof m);
     buf_close(&line);
-    char id[CLUSTER_ID_DIGITS + 1];
-    record_cluster_encode(NONCE, &line);
-    assert_true(record_cluster_decode(buf_view(&line), id, sizeof id));
-    assert_string_equal(id, NONCE);
-    assert_false(record_cluster_decode(bytes_str("format=1"), id, sizeof id));
-    buf_close(&line);
 }
 
 static void keys_have_their_places(void **state)
