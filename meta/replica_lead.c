@@ -13,161 +13,8 @@
 #include <string.h>
 
 enum {
-    TXN_OPS_DEFAULT = 128,     /* of etcd */
-    FENCE_OPS = 8,             /* what the fence adds to a txn, both branches, with room to spare */
-    BATCH_BYTES = 1280 * 1024, /* under etcd's --max-request-bytes of 1.5 MiB */
     ACTIVATION_MIN_MS = 10000, /* an activation may take so long, or two TTLs */
 };
-
-/* ---- writes ---- */
-
-static void write_done(struct replica *r, struct write *w, const struct err *err,
-                       const struct plan_answer *answer)
-{
-    pthread_mutex_lock(&r->writes.lock);
-    r->writes.count--;
-    r->writes.bytes -= w->bytes;
-    pthread_mutex_unlock(&r->writes.lock);
-    w->done(w, err, answer, r->lead.epoch);
-}
-
-/* An answer that is recorded may itself be a refusal. */
-static void answer_one(struct replica *r, struct write *w)
-{
-    struct err e = OK_ERR;
-    if (w->answer->code != ERR_OK)
-        e = err_make(w->answer->code, "nothing was there to delete");
-    write_done(r, w, &e, w->answer);
-}
-
-static void fail_all(struct replica *r, struct write *list, const struct err *why)
-{
-    while (list) {
-        struct write *w = list;
-        list = w->next;
-        write_done(r, w, why, NULL);
-    }
-}
-
-static void open_writes(struct replica *r)
-{
-    pthread_mutex_lock(&r->writes.lock);
-    r->writes.open = true;
-    pthread_mutex_unlock(&r->writes.lock);
-}
-
-/* What came in since, behind what waits already. */
-static void gather_writes(struct replica *r)
-{
-    pthread_mutex_lock(&r->writes.lock);
-    struct write *fresh = r->writes.head;
-    r->writes.head = NULL;
-    r->writes.tail = &r->writes.head;
-    pthread_mutex_unlock(&r->writes.lock);
-    struct write **tail = &r->waiting;
-    while (*tail)
-        tail = &(*tail)->next;
-    *tail = fresh;
-}
-
-/* Nothing more is accepted, and what was accepted but not sent certainly did not happen. */
-static void close_writes(struct replica *r)
-{
-    pthread_mutex_lock(&r->writes.lock);
-    r->writes.open = false;
-    pthread_mutex_unlock(&r->writes.lock);
-    gather_writes(r);
-    struct write *all = r->waiting;
-    r->waiting = NULL;
-    struct err e = err_make(ERR_NOT_LEADER, "member %s leads no more: ask again", r->cfg.member_id);
-    fail_all(r, all, &e);
-}
-
-/* ---- batches ---- */
-
-static bool expired(const struct write *w, int64_t now_ms)
-{
-    return w->deadline_ms != INT64_MAX && w->deadline_ms <= now_ms;
-}
-
-/* Puts what fits into the batch; what does not stays waiting, in its order. */
-static void fill_batch(struct replica *r, int64_t now_ms)
-{
-    struct write **at = &r->waiting, **flight_tail = &r->flight;
-    bool full = false;
-    while (*at && !full) {
-        struct write *w = *at;
-        struct err refusal = OK_ERR;
-        enum plan_verdict verdict = PLAN_REFUSED;
-        if (expired(w, now_ms))
-            refusal = err_make(ERR_TIMEOUT, "the deadline passed before the commit began");
-        else
-            verdict = plan_add(&r->batch, &w->request, &w->answer, &refusal);
-        switch (verdict) {
-        case PLAN_TAKEN:
-            *at = w->next;
-            w->next = NULL;
-            *flight_tail = w;
-            flight_tail = &w->next;
-            break;
-        case PLAN_WAIT_NEXT:
-            at = &w->next;
-            break;
-        case PLAN_FULL:
-            full = true;
-            break;
-        case PLAN_ANSWERED:
-            *at = w->next;
-            meta_count_replayed();
-            answer_one(r, w);
-            break;
-        case PLAN_REFUSED:
-            *at = w->next;
-            write_done(r, w, &refusal, NULL);
-            break;
-        }
-    }
-}
-
-static void carry_out(struct replica *r, struct commit_effects *effects);
-
-static void begin_batch(struct replica *r, int64_t now_ms)
-{
-    char room[KEY_MAX];
-    struct plan_limits limits = {.max_ops = (size_t)r->max_txn_ops - FENCE_OPS,
-                                 .max_bytes = BATCH_BYTES};
-    struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
-    struct plan_view view = store_view(snap);
-    plan_begin(&r->batch, keys_state(room, r->cfg.prefix), &view, &r->window, &limits, now_ms);
-    fill_batch(r, now_ms);
-    bool due = now_ms >= r->next_heartbeat_ms;
-    if (r->flight || due) {
-        struct commit_effects effects = {0};
-        plan_end(&r->batch);
-        r->in_flight = true;
-        r->bare = false;
-        r->began_us = clock_mono_us();
-        r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
-        commit_begin(r->commit, r->batch.ops, r->batch.op_count, r->batch.events, now_ms, &effects);
-        r->flight_record = *commit_record(r->commit);
-        store_snapshot_close(snap);
-        carry_out(r, &effects);
-        return;
-    }
-    store_snapshot_close(snap);
-}
-
-/* While ACTIVATING there is no plan: only the heartbeat that keeps others from taking over. */
-static void begin_heartbeat(struct replica *r, int64_t now_ms)
-{
-    struct commit_effects effects = {0};
-    r->in_flight = r->bare = true;
-    r->began_us = clock_mono_us();
-    r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
-    commit_begin(r->commit, NULL, 0, 0, now_ms, &effects);
-    r->flight_record = *commit_record(r->commit);
-    carry_out(r, &effects);
-}
 
 /* ---- outcomes ---- */
 
@@ -191,37 +38,6 @@ static void renew(struct replica *r, const struct commit_outcome *o)
                                                               .sent_ms = o->proof_ms});
 }
 
-/* etcd holds it, so it is durable whatever becomes of the local copy. */
-static void apply_batch(struct replica *r, int64_t revision)
-{
-    struct bytes record = record_view(&r->flight_record);
-    if (r->broken || (r->bare && revision <= replica_applied(r)))
-        return; /* the state is listed anew, or was, and the listing held the heartbeat already */
-    struct err e =
-        r->bare ? store_apply_ops(r->cfg.store, revision, NULL, 0, record)
-                : store_apply_ops(r->cfg.store, revision, r->batch.ops, r->batch.op_count, record);
-    if (err_is(&e)) {
-        replica_drop_state(r, &e);
-        return;
-    }
-    replica_set_applied(r, revision);
-    replica_own_record(r, &r->flight_record);
-}
-
-static void answer_flight(struct replica *r, const struct err *err)
-{
-    struct write *list = r->flight;
-    r->flight = NULL;
-    while (list) {
-        struct write *w = list;
-        list = w->next;
-        if (err_is(err))
-            write_done(r, w, err, NULL);
-        else
-            answer_one(r, w);
-    }
-}
-
 static void batch_applied(struct replica *r, const struct commit_outcome *o)
 {
     meta_count_commit(r->bare ? 0 : r->batch.request_count, clock_mono_us() - r->began_us);
@@ -231,7 +47,7 @@ static void batch_applied(struct replica *r, const struct commit_outcome *o)
         return;
     }
     if (r->mode == REPLICA_LEADING && o->kind == COMMIT_APPLIED)
-        apply_batch(r, o->revision);
+        batch_apply(r, o->revision);
     struct err e = OK_ERR;
     if (o->revision && !r->bare)
         plan_committed(&r->batch, o->revision, clock_boot_ms());
@@ -239,7 +55,7 @@ static void batch_applied(struct replica *r, const struct commit_outcome *o)
         e = err_make(ERR_OUTCOME_UNKNOWN, "it was committed, but its revision is no longer known");
     if (o->kind == COMMIT_APPLIED)
         renew(r, o);
-    answer_flight(r, &e);
+    batch_answer(r, &e);
 }
 
 static void finish_step_down(struct replica *r)
@@ -253,24 +69,6 @@ static void finish_step_down(struct replica *r)
     r->generation = follow_reopen(r->follow, r->broken);
     candidate_post(r->candidate,
                    &(struct election_event){.kind = ELECTION_SETTLED, .epoch = r->lead.epoch});
-}
-
-/* An endpoint that takes fewer operations in a txn than the others said: what it refused certainly
- * did not happen, and is planned anew in smaller batches. */
-static bool split_refused(struct replica *r, const struct err *e)
-{
-    if (e->code != ERR_TOO_LARGE || r->max_txn_ops <= TXN_OPS_DEFAULT || r->mode != REPLICA_LEADING)
-        return false;
-    log_warn("etcd refused a txn of %zu operations: %d at most from now on", r->batch.op_count,
-             TXN_OPS_DEFAULT);
-    r->max_txn_ops = TXN_OPS_DEFAULT;
-    struct write **tail = &r->flight;
-    while (*tail)
-        tail = &(*tail)->next;
-    *tail = r->waiting;
-    r->waiting = r->flight;
-    r->flight = NULL;
-    return true;
 }
 
 static void on_outcome(struct replica *r, const struct commit_outcome *o)
@@ -293,18 +91,18 @@ static void on_outcome(struct replica *r, const struct commit_outcome *o)
     case COMMIT_NEVER:
         log_limited(&r->refused_limit, LOG_WARN, "etcd refused a commit: %s", e.message);
         renew(r, o);
-        if (!split_refused(r, &e))
-            answer_flight(r, &e);
+        if (!batch_split_refused(r, &e))
+            batch_answer(r, &e);
         break;
     case COMMIT_NOT_APPLIED:
         e = err_make(ERR_FENCED, "member %s was deposed before this could happen: ask again",
                      r->cfg.member_id);
-        answer_flight(r, &e);
+        batch_answer(r, &e);
         break;
     case COMMIT_UNKNOWN:
         e = err_make(ERR_OUTCOME_UNKNOWN,
                      "it is not known whether this happened: ask again with the same request id");
-        answer_flight(r, &e);
+        batch_answer(r, &e);
         break;
     }
     if (r->mode == REPLICA_SETTLING)
@@ -327,7 +125,7 @@ static void on_reply(void *arg, struct etcd_reply *reply)
     free(a);
 }
 
-static void carry_out(struct replica *r, struct commit_effects *effects)
+void lead_carry_out(struct replica *r, struct commit_effects *effects)
 {
     if (effects->send) {
         const struct commit_send *send = &effects->attempt;
@@ -352,7 +150,7 @@ void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
         return; /* an attempt of a leadership that is settled and gone */
     commit_on_answer(r->commit, attempt, err, err_is(err) ? NULL : result, clock_boot_ms(),
                      &effects);
-    carry_out(r, &effects);
+    lead_carry_out(r, &effects);
 }
 
 /* ---- the way in and out ---- */
@@ -374,8 +172,8 @@ void lead_begin(struct replica *r, const struct leadership *l)
     r->lead = *l;
     r->mode = REPLICA_ACTIVATING;
     remember_leadership(r);
-    if (r->max_txn_ops <= FENCE_OPS)
-        r->max_txn_ops = TXN_OPS_DEFAULT;
+    if (r->max_txn_ops <= BATCH_FENCE_OPS)
+        r->max_txn_ops = BATCH_OPS_DEFAULT;
     r->commit = commit_new(l, (size_t)etcd_endpoint_count(r->etcd), rng_next(&r->rng));
     r->renew_ms = l->first_attempt_ms;
     r->next_heartbeat_ms = l->first_attempt_ms + l->ttl_ms / 4;
@@ -455,7 +253,7 @@ void lead_try_activate(struct replica *r)
     board_open_gate(r->cfg.board, r->lead.epoch);
     board_extend_gate(r->cfg.board, r->lead.epoch,
                       r->renew_ms + r->lead.ttl_ms - r->lead.margin_ms);
-    open_writes(r);
+    batch_open_writes(r);
     candidate_post(r->candidate,
                    &(struct election_event){.kind = ELECTION_ACTIVATED, .epoch = r->lead.epoch});
 }
@@ -472,7 +270,7 @@ void lead_end(struct replica *r, uint64_t epoch, const char *why)
         return;
     log_info("stepping down from epoch %llu: %s", (unsigned long long)epoch, why);
     r->mode = REPLICA_SETTLING;
-    close_writes(r);
+    batch_close_writes(r);
     commit_stop(r->commit);
     if (!r->in_flight)
         finish_step_down(r);
@@ -483,7 +281,7 @@ void lead_give_up(struct replica *r)
     struct commit_effects effects = {0};
     if (!r->commit)
         return;
-    close_writes(r);
+    batch_close_writes(r);
     if (r->in_flight)
         commit_give_up(r->commit, &effects);
     if (effects.done)
@@ -508,16 +306,16 @@ void lead_work(struct replica *r)
     if (now_ms >= commit_next_ms(r->commit)) {
         struct commit_effects effects = {0};
         commit_on_tick(r->commit, now_ms, &effects);
-        carry_out(r, &effects);
+        lead_carry_out(r, &effects);
     }
     if (!r->commit || !commit_may_begin(r->commit) || r->in_flight)
         return;
     if (may_plan(r)) {
-        gather_writes(r);
+        batch_gather_writes(r);
         if (r->waiting || now_ms >= r->next_heartbeat_ms)
-            begin_batch(r, now_ms);
+            batch_begin(r, now_ms);
     } else if (r->mode == REPLICA_ACTIVATING && now_ms >= r->next_heartbeat_ms) {
-        begin_heartbeat(r, now_ms);
+        batch_begin_heartbeat(r, now_ms);
     }
 }
 

@@ -1,5 +1,6 @@
-/* Inside the replica: replica.c follows and dispatches, replica_lead.c leads. All of it belongs to
- * the replica thread, but for the inbox and the list of writes. */
+/* Inside the replica: replica.c dispatches, replica_follow.c follows, replica_lead.c leads,
+ * replica_batch.c makes its commits. All of it belongs to the replica thread, but for the inbox and
+ * the list of writes. */
 #pragma once
 #include "common/base/log.h"
 #include "common/base/queue.h"
@@ -69,12 +70,31 @@ struct replica {
 };
 
 /* ---- replica.c ---- */
+
+/* An answer of etcd to an attempt, posted from the client's thread. */
+void replica_post_answer(struct replica *r, uint64_t attempt, const struct etcd_reply *reply);
+/* There is something to work off: any thread. */
+void replica_wake(struct replica *r);
+
+/* ---- replica_follow.c ---- */
 void replica_set_applied(struct replica *r, int64_t revision);
 /* A store that fails is thrown away and listed anew. */
 void replica_drop_state(struct replica *r, const struct err *why);
 void replica_caught_up(struct replica *r, bool caught_up);
 /* The commit record that the state holds now, written by this member. */
 void replica_own_record(struct replica *r, const struct record_bytes *record);
+/* The state as it is in the store now: at start and after a listing. */
+void replica_adopt_store(struct replica *r);
+/* Takes the present leader from the store: its record, and its address from the history. */
+void replica_publish_leader(struct replica *r, bool look_up_addr);
+/* How much etcd takes in one txn: the least of what the endpoints say that answer. */
+void replica_learn_limits(struct replica *r);
+/* When a follower whose watch is lost falls behind. */
+int64_t replica_behind_ms(const struct replica *r);
+void replica_on_events(struct replica *r, const struct replica_events *e);
+void replica_on_page(struct replica *r, const struct replica_events *page, bool first, bool last);
+void replica_on_opened(struct replica *r, uint64_t generation, int64_t revision);
+void replica_on_watch_lost(struct replica *r);
 
 /* ---- replica_lead.c ---- */
 void lead_begin(struct replica *r, const struct leadership *l);
@@ -85,10 +105,29 @@ void lead_on_broken(struct replica *r, const struct err *why);
 void lead_try_activate(struct replica *r);
 void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
                     const struct etcd_txn_result *result);
+/* Sends what the commit wants sent, takes note of its outcome. */
+void lead_carry_out(struct replica *r, struct commit_effects *effects);
 /* Timers and, when nothing is in flight, the next batch. */
 void lead_work(struct replica *r);
 int64_t lead_next_ms(const struct replica *r);
 void lead_give_up(struct replica *r);
 
-/* An answer of etcd to an attempt, posted from the client's thread. */
-void replica_post_answer(struct replica *r, uint64_t attempt, const struct etcd_reply *reply);
+/* ---- replica_batch.c ---- */
+enum { BATCH_FENCE_OPS = 8 };     /* of a txn that the fence adds, with room to spare */
+enum { BATCH_OPS_DEFAULT = 128 }; /* of etcd */
+void batch_open_writes(struct replica *r);
+/* What came in since, behind what waits already. */
+void batch_gather_writes(struct replica *r);
+/* Nothing more is accepted, and what was accepted but not sent certainly did not happen. */
+void batch_close_writes(struct replica *r);
+/* Begins a commit of what waits, or a heartbeat when one is due. */
+void batch_begin(struct replica *r, int64_t now_ms);
+/* While ACTIVATING there is no plan: only the heartbeat that keeps others from taking over. */
+void batch_begin_heartbeat(struct replica *r, int64_t now_ms);
+/* etcd holds what flew, so it is durable whatever becomes of the local copy. */
+void batch_apply(struct replica *r, int64_t revision);
+/* err OK: each gets its planned answer. */
+void batch_answer(struct replica *r, const struct err *err);
+/* An endpoint that takes fewer operations in a txn than the others said: what it refused certainly
+ * did not happen, and is planned anew in smaller batches. */
+bool batch_split_refused(struct replica *r, const struct err *e);

@@ -1,0 +1,231 @@
+/* The replica's batches: from the mutations that wait to the ops of one commit, and its outcome to
+ * those who asked for it. */
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "meta/core/keys.h"
+#include "meta/metrics.h"
+#include "meta/replica_parts.h"
+
+enum { BATCH_BYTES = 1280 * 1024 }; /* under etcd's --max-request-bytes of 1.5 MiB */
+
+/* ---- writes ---- */
+
+struct err replica_submit(struct replica *r, struct write *w)
+{
+    struct write_list *l = &r->writes;
+    struct err e = OK_ERR;
+    bool wake = false;
+    w->next = NULL;
+    pthread_mutex_lock(&l->lock);
+    if (!l->open) {
+        e = err_make(ERR_NOT_LEADER, "this member does not lead");
+    } else if ((int64_t)l->count >= r->cfg.max_pending ||
+               (int64_t)(l->bytes + w->bytes) > r->cfg.max_pending_bytes) {
+        e = err_make(ERR_OVERLOADED,
+                     "%zu mutations wait already (--max-pending %lld, "
+                     "--max-pending-bytes %lld): slow down",
+                     l->count, (long long)r->cfg.max_pending, (long long)r->cfg.max_pending_bytes);
+    } else {
+        wake = l->head == NULL;
+        *l->tail = w;
+        l->tail = &w->next;
+        l->count++;
+        l->bytes += w->bytes;
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (wake)
+        replica_wake(r);
+    return e;
+}
+
+static void write_done(struct replica *r, struct write *w, const struct err *err,
+                       const struct plan_answer *answer)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    r->writes.count--;
+    r->writes.bytes -= w->bytes;
+    pthread_mutex_unlock(&r->writes.lock);
+    w->done(w, err, answer, r->lead.epoch);
+}
+
+/* An answer that is recorded may itself be a refusal. */
+static void answer_one(struct replica *r, struct write *w)
+{
+    struct err e = OK_ERR;
+    if (w->answer->code != ERR_OK)
+        e = err_make(w->answer->code, "nothing was there to delete");
+    write_done(r, w, &e, w->answer);
+}
+
+static void fail_all(struct replica *r, struct write *list, const struct err *why)
+{
+    while (list) {
+        struct write *w = list;
+        list = w->next;
+        write_done(r, w, why, NULL);
+    }
+}
+
+void batch_open_writes(struct replica *r)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    r->writes.open = true;
+    pthread_mutex_unlock(&r->writes.lock);
+}
+
+void batch_gather_writes(struct replica *r)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    struct write *fresh = r->writes.head;
+    r->writes.head = NULL;
+    r->writes.tail = &r->writes.head;
+    pthread_mutex_unlock(&r->writes.lock);
+    struct write **tail = &r->waiting;
+    while (*tail)
+        tail = &(*tail)->next;
+    *tail = fresh;
+}
+
+void batch_close_writes(struct replica *r)
+{
+    pthread_mutex_lock(&r->writes.lock);
+    r->writes.open = false;
+    pthread_mutex_unlock(&r->writes.lock);
+    batch_gather_writes(r);
+    struct write *all = r->waiting;
+    r->waiting = NULL;
+    struct err e = err_make(ERR_NOT_LEADER, "member %s leads no more: ask again", r->cfg.member_id);
+    fail_all(r, all, &e);
+}
+
+/* ---- batches ---- */
+
+static bool expired(const struct write *w, int64_t now_ms)
+{
+    return w->deadline_ms != INT64_MAX && w->deadline_ms <= now_ms;
+}
+
+/* Puts what fits into the batch; what does not stays waiting, in its order. */
+static void fill_batch(struct replica *r, int64_t now_ms)
+{
+    struct write **at = &r->waiting, **flight_tail = &r->flight;
+    bool full = false;
+    while (*at && !full) {
+        struct write *w = *at;
+        struct err refusal = OK_ERR;
+        enum plan_verdict verdict = PLAN_REFUSED;
+        if (expired(w, now_ms))
+            refusal = err_make(ERR_TIMEOUT, "the deadline passed before the commit began");
+        else
+            verdict = plan_add(&r->batch, &w->request, &w->answer, &refusal);
+        switch (verdict) {
+        case PLAN_TAKEN:
+            *at = w->next;
+            w->next = NULL;
+            *flight_tail = w;
+            flight_tail = &w->next;
+            break;
+        case PLAN_WAIT_NEXT:
+            at = &w->next;
+            break;
+        case PLAN_FULL:
+            full = true;
+            break;
+        case PLAN_ANSWERED:
+            *at = w->next;
+            meta_count_replayed();
+            answer_one(r, w);
+            break;
+        case PLAN_REFUSED:
+            *at = w->next;
+            write_done(r, w, &refusal, NULL);
+            break;
+        }
+    }
+}
+
+void batch_begin(struct replica *r, int64_t now_ms)
+{
+    char room[KEY_MAX];
+    struct plan_limits limits = {.max_ops = (size_t)r->max_txn_ops - BATCH_FENCE_OPS,
+                                 .max_bytes = BATCH_BYTES};
+    struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
+    struct plan_view view = store_view(snap);
+    plan_begin(&r->batch, keys_state(room, r->cfg.prefix), &view, &r->window, &limits, now_ms);
+    fill_batch(r, now_ms);
+    bool due = now_ms >= r->next_heartbeat_ms;
+    if (r->flight || due) {
+        struct commit_effects effects = {0};
+        plan_end(&r->batch);
+        r->in_flight = true;
+        r->bare = false;
+        r->began_us = clock_mono_us();
+        r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
+        commit_begin(r->commit, r->batch.ops, r->batch.op_count, r->batch.events, now_ms, &effects);
+        r->flight_record = *commit_record(r->commit);
+        store_snapshot_close(snap);
+        lead_carry_out(r, &effects);
+        return;
+    }
+    store_snapshot_close(snap);
+}
+
+void batch_begin_heartbeat(struct replica *r, int64_t now_ms)
+{
+    struct commit_effects effects = {0};
+    r->in_flight = r->bare = true;
+    r->began_us = clock_mono_us();
+    r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
+    commit_begin(r->commit, NULL, 0, 0, now_ms, &effects);
+    r->flight_record = *commit_record(r->commit);
+    lead_carry_out(r, &effects);
+}
+
+/* ---- what became of it ---- */
+
+void batch_apply(struct replica *r, int64_t revision)
+{
+    struct bytes record = record_view(&r->flight_record);
+    if (r->broken || (r->bare && revision <= replica_applied(r)))
+        return; /* the state is listed anew, or was, and the listing held the heartbeat already */
+    struct err e =
+        r->bare ? store_apply_ops(r->cfg.store, revision, NULL, 0, record)
+                : store_apply_ops(r->cfg.store, revision, r->batch.ops, r->batch.op_count, record);
+    if (err_is(&e)) {
+        replica_drop_state(r, &e);
+        return;
+    }
+    replica_set_applied(r, revision);
+    replica_own_record(r, &r->flight_record);
+}
+
+void batch_answer(struct replica *r, const struct err *err)
+{
+    struct write *list = r->flight;
+    r->flight = NULL;
+    while (list) {
+        struct write *w = list;
+        list = w->next;
+        if (err_is(err))
+            write_done(r, w, err, NULL);
+        else
+            answer_one(r, w);
+    }
+}
+
+bool batch_split_refused(struct replica *r, const struct err *e)
+{
+    if (e->code != ERR_TOO_LARGE || r->max_txn_ops <= BATCH_OPS_DEFAULT ||
+        r->mode != REPLICA_LEADING)
+        return false;
+    log_warn("etcd refused a txn of %zu operations: %d at most from now on", r->batch.op_count,
+             BATCH_OPS_DEFAULT);
+    r->max_txn_ops = BATCH_OPS_DEFAULT;
+    struct write **tail = &r->flight;
+    while (*tail)
+        tail = &(*tail)->next;
+    *tail = r->waiting;
+    r->waiting = r->flight;
+    r->flight = NULL;
+    return true;
+}
