@@ -3,8 +3,10 @@
 #include "meta/store_boot.h"
 #include "meta/store_parts.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -15,22 +17,38 @@
 
 static struct err damaged(const struct store *s, const char *why)
 {
-    return err_make(ERR_CORRUPT,
-                    "%s: %s; it is only a copy of what etcd holds: remove it and start again",
-                    s->cache_dir, why);
+    const char *remedy = s->durable
+                             ? "it is the only copy: put one in its place that was saved, or "
+                               "start with an empty directory and `batonctl import`"
+                             : "it is only a copy of what etcd holds: remove it and start "
+                               "again";
+    return err_make(ERR_CORRUPT, "%s: %s; %s", s->cache_dir, why, remedy);
+}
+
+enum { SPARE_BYTES = 1024 * 1024 }; /* less than that is full */
+
+/* Files may grow no more: the limit of this process (ulimit -f), which counts like a full disk. */
+static bool file_is_full(const struct store *s)
+{
+    struct rlimit most;
+    struct stat file;
+    mdb_filehandle_t fd;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+           mdb_env_get_fd(s->env, &fd) == 0 && fstat(fd, &file) == 0 &&
+           (uint64_t)file.st_size + SPARE_BYTES > most.rlim_cur;
 }
 
 /* LMDB calls a write that was cut short EIO, and on a full disk that is what the first one is. */
 static bool disk_is_full(const struct store *s)
 {
-    enum { SPARE_BYTES = 1024 * 1024 };
     struct statvfs fs;
-    return statvfs(s->cache_dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < SPARE_BYTES;
+    return (statvfs(s->cache_dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < SPARE_BYTES) ||
+           (s->env && file_is_full(s));
 }
 
 struct err store_err(const struct store *s, int rc, const char *what)
 {
-    if (rc == EIO && disk_is_full(s))
+    if ((rc == EIO || rc == EFBIG) && disk_is_full(s))
         rc = ENOSPC;
     switch (rc) {
     case 0:
@@ -57,9 +75,10 @@ struct err store_err(const struct store *s, int rc, const char *what)
 
 void store_die(const struct store *s, int rc)
 {
-    store_boot_distrust(s->dir);
-    log_error("%s cannot be read (%s): it is thrown away at the next start", s->cache_dir,
-              mdb_strerror(rc));
+    if (!s->durable)
+        store_boot_distrust(s->dir);
+    log_error("%s cannot be read (%s)%s", s->cache_dir, mdb_strerror(rc),
+              s->durable ? "" : ": it is thrown away at the next start");
     abort();
 }
 
@@ -119,7 +138,7 @@ static struct err open_env(struct store *s, size_t map_bytes)
     /* No MDB_WRITEMAP: a full disk would come as SIGBUS instead of an error, and the file would be
      * as long as the map. NOTLS lets a snapshot move between threads. */
     if (rc == 0)
-        rc = mdb_env_open(s->env, s->cache_dir, MDB_NOSYNC | MDB_NOTLS, 0600);
+        rc = mdb_env_open(s->env, s->cache_dir, MDB_NOTLS | (s->durable ? 0 : MDB_NOSYNC), 0600);
     return rc ? store_err(s, rc, "open it") : check_length(s);
 }
 
@@ -168,23 +187,47 @@ static struct err open_data(struct store *s)
     return rc ? store_err(s, rc, "start it") : store_reindex(s);
 }
 
+/* A file is there after a stop of the machine only once its folder is synced, too. */
+static struct err sync_folders(const struct store *s)
+{
+    const char *const folders[] = {s->cache_dir, s->dir};
+    for (size_t i = 0; i < 2; i++) {
+        int fd = open(folders[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
+        if (fd >= 0)
+            close(fd);
+        if (rc)
+            return store_err(s, rc, "sync its folder");
+    }
+    return OK_ERR;
+}
+
+/* A cache that may have lost something when the machine stopped is removed. */
+static struct err begin_cache(const struct store *s)
+{
+    if (!store_boot_trusts(s->dir, s->boot_id))
+        remove_cache(s);
+    return store_boot_mark(s->dir, s->boot_id, false);
+}
+
 struct err store_open(struct store **out, const struct store_config *cfg)
 {
     struct store *s = mem_alloc(sizeof *s);
     s->dir = mem_strdup(cfg->dir);
-    s->cache_dir = mem_printf("%s/cache", cfg->dir);
+    s->durable = cfg->durable;
+    s->cache_dir = mem_printf("%s/%s", cfg->dir, s->durable ? "state" : "cache");
     s->state_prefix = bytes_dup(bytes_str(cfg->state_prefix));
     if (cfg->boot_id)
         snprintf(s->boot_id, sizeof s->boot_id, "%s", cfg->boot_id);
     else
         store_boot_id(s->boot_id);
-    if (!store_boot_trusts(s->dir, s->boot_id))
-        remove_cache(s);
-    struct err e = store_boot_mark(s->dir, s->boot_id, false);
+    struct err e = s->durable ? OK_ERR : begin_cache(s);
     if (!err_is(&e))
         e = open_env(s, cfg->map_bytes);
     if (!err_is(&e))
         e = open_data(s);
+    if (!err_is(&e) && s->durable)
+        e = sync_folders(s);
     if (err_is(&e)) {
         if (s->env)
             mdb_env_close(s->env);
@@ -210,7 +253,7 @@ void store_close(struct store *s)
     if (s->env) {
         bool synced = mdb_env_sync(s->env, 1) == 0;
         mdb_env_close(s->env);
-        struct err e = synced ? store_boot_mark(s->dir, s->boot_id, true) : OK_ERR;
+        struct err e = synced && !s->durable ? store_boot_mark(s->dir, s->boot_id, true) : OK_ERR;
         if (err_is(&e))
             log_warn("%s", e.message);
     }

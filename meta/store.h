@@ -1,7 +1,7 @@
 /* The member's copy of the state below `state/`, in LMDB: the applied revision, the commit record
- * and the data move in one transaction. It is a cache of etcd: never synced, thrown away when the
- * machine stopped without closing it (see store_boot.h). One thread writes; snapshots are for any
- * thread. */
+ * and the data move in one transaction. Beside etcd it is a cache: never synced, thrown away when
+ * the machine stopped without closing it (see store_boot.h). Without etcd it is the state itself:
+ * durable, and never thrown away. One thread writes; snapshots are for any thread. */
 #pragma once
 #include "common/base/err.h"
 #include "common/base/etcd_types.h"
@@ -16,6 +16,8 @@ struct store_config {
     const char *state_prefix; /* "/baton/<cluster>/state/": keys of events and ops start with it */
     size_t map_bytes;         /* address space that the data may fill; 0: 64 GiB */
     const char *boot_id;      /* of the machine; NULL: the kernel's */
+    /* This is the only copy: what is applied is on the disk before the call returns. */
+    bool durable;
 };
 
 /* NO_SPACE: disk full. CORRUPT names the directory and the remedy: damaged, or another format's.
@@ -29,7 +31,8 @@ void store_close(struct store *s);
 /* Applies one revision whole, or not at all. A follower gives the events of the watch, `commit`
  * among them; the leader what its batch wrote, with the bytes of its commit record. PROTOCOL: not
  * newer than what is applied, or a key or chunk that makes no sense. NO_SPACE: the map or the disk
- * is full. */
+ * is full, and nothing of it was written. IO or CORRUPT of a durable store: the disk failed, what
+ * is on it is known only when it is opened again; use the store no more. */
 struct err store_apply(struct store *s, int64_t revision, const struct etcd_event *events,
                        size_t count);
 struct err store_apply_ops(struct store *s, int64_t revision, const struct etcd_op *ops,

@@ -304,6 +304,19 @@ static struct err apply_begin(struct apply *a, struct store *s, int64_t revision
     return OK_ERR;
 }
 
+/* LMDB writes nothing any more once it could not tell whether its last page of all arrived. */
+static struct err commit(struct apply *a)
+{
+    struct err e = failed(a, mdb_txn_commit(a->txn));
+    MDB_txn *next;
+    if (!err_is(&e) || !a->s->durable)
+        return e;
+    int rc = mdb_txn_begin(a->s->env, NULL, 0, &next);
+    if (rc == 0)
+        mdb_txn_abort(next);
+    return rc ? err_make(ERR_IO, "%s: the disk failed: %s", a->s->cache_dir, e.message) : e;
+}
+
 /* Commits, or undoes everything when e says so. */
 static struct err apply_end(struct apply *a, struct err e)
 {
@@ -312,7 +325,7 @@ static struct err apply_end(struct apply *a, struct err e)
     if (a->txn && !err_is(&e))
         e = failed(a, store_put_head(a->s, a->txn, &a->head));
     if (a->txn && !err_is(&e))
-        e = failed(a, mdb_txn_commit(a->txn));
+        e = commit(a);
     else if (a->txn)
         mdb_txn_abort(a->txn);
     if (err_is(&e) && a->s->ids_ahead) {

@@ -18,6 +18,7 @@ enum {
 
 struct store {
     char *dir, *cache_dir;
+    bool durable;
     struct bytes state_prefix; /* owned */
     char boot_id[64];
     MDB_env *env;
@@ -44,7 +45,7 @@ MDB_val store_name(const char *name);
 
 /* What LMDB's code means; `what` was being done. */
 struct err store_err(const struct store *s, int rc, const char *what);
-/* A snapshot that cannot be read: the cache is distrusted and the process ends, because nothing it
+/* A snapshot that cannot be read: a cache is distrusted and the process ends, because nothing it
  * would answer from here on could be right. */
 _Noreturn void store_die(const struct store *s, int rc);
 
