@@ -45,14 +45,6 @@ struct seen {
     uint64_t last_call; /* calls after this one were made when it was known */
 };
 
-/* A handover that was asked for. The plan stays until the txn that follows it is answered, the
- * ticket only until whoever asked has heard. */
-struct transfer {
-    uint64_t ticket; /* 0: nobody waits */
-    struct handover to;
-    int64_t until_ms; /* then whoever waits is told that it is not known */
-};
-
 struct election {
     struct election_config cfg;
     struct rng rng;
@@ -99,8 +91,7 @@ struct election {
     struct released release; /* to put when leaving; epoch 0: nothing */
     const char *end_why;     /* a leadership that must end: why; NULL: goes on */
     bool end_rests;          /* and somebody else had better lead next */
-    struct transfer transfer;
-    int64_t leave_by_ms; /* draining: gives up talking to etcd then; 0: not yet */
+    int64_t leave_by_ms;     /* draining: gives up talking to etcd then; 0: not yet */
 };
 
 /* ---- election.c ---- */
@@ -113,7 +104,6 @@ void election_move_role(struct election *e, enum role to, const char *why); /* a
 void election_see(struct election *e, struct bytes value, int64_t received_ms, bool certain);
 void election_view(struct election *e, int64_t revision, int64_t create_revision, bool first);
 void election_see_released(struct election *e, int64_t revision, const struct released *released);
-void election_see_removed(struct election *e, const char *start); /* leaves if that is this process */
 
 /* ---- election_ask.c ---- */
 void ask_start_txn(struct election *e, struct fence_txn *txn); /* takes what *txn owns */
@@ -147,12 +137,3 @@ void election_lead_break_off(struct election *e,
                              const char *why); /* if it leads: closes the gate and steps down */
 void election_lead_begin(struct election *e, int64_t revision);
 int64_t election_lead_next_ms(const struct election *e);
-
-/* ---- election_transfer.c ---- */
-extern const char transfer_why[];
-void transfer_ask(struct election *e, const struct election_event *event);
-/* Resigning: false when it is not to anybody. */
-bool transfer_ask_release(struct election *e);
-void transfer_released(struct election *e, const struct etcd_txn_result *r);
-void transfer_tick(struct election *e);
-int64_t transfer_next_ms(const struct election *e);
