@@ -301,11 +301,7 @@ static void make_election(struct candidate *c)
 struct err candidate_start(struct candidate **out, const struct candidate_config *cfg)
 {
     struct candidate *c = mem_alloc(sizeof *c);
-    struct etcd_config etcd = {.endpoints = cfg->etcd,
-                               .name = "elect",
-                               .ca_file = cfg->ca_file,
-                               .cert_file = cfg->cert_file,
-                               .key_file = cfg->key_file};
+    struct etcd_config etcd = {.access = *cfg->etcd, .name = "elect"};
     c->cfg = *cfg;
     pthread_mutex_init(&c->inbox.lock, NULL);
     c->items = queue_new(EVENTS_MAX);

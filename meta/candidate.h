@@ -4,6 +4,7 @@
 #include "meta/core/election.h"
 
 struct candidate;
+struct etcd_access;
 struct guardian_link;
 
 /* Called on the election thread, in the order in which things happen; they must not wait for etcd.
@@ -23,8 +24,7 @@ struct candidate_hooks {
 };
 
 struct candidate_config {
-    const char *etcd; /* endpoints */
-    const char *ca_file, *cert_file, *key_file;
+    const struct etcd_access *etcd;
     const char *prefix; /* "/baton/<cluster>/" */
     struct member_info self;
     int64_t ttl_ms;

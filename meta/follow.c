@@ -433,7 +433,7 @@ struct err follow_start(struct follow **out, const struct follow_config *cfg)
     f->backoff = (struct backoff){.min_ms = 20, .max_ms = PAUSE_MAX_MS};
     rng_seed_os(&f->rng);
     struct err e = etcd_client_new(
-        &f->etcd, &(struct etcd_config){.endpoints = cfg->etcd, .name = "etcd-follow"});
+        &f->etcd, &(struct etcd_config){.access = *cfg->etcd, .name = "etcd-follow"});
     if (err_is(&e)) {
         queue_free(f->wakes);
         free(f);

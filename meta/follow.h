@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct follow;
+struct etcd_access;
 struct board;
 struct live;
 struct replica;
@@ -14,7 +15,7 @@ struct candidate;
 struct cluster;
 
 struct follow_config {
-    const char *etcd;   /* endpoints */
+    const struct etcd_access *etcd;
     const char *prefix; /* "/baton/<cluster>/" */
     int64_t ttl_ms;
     struct board *board;

@@ -7,6 +7,7 @@
 #include "meta/core/fence.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,10 +21,16 @@ enum { FIRST_TIMEOUT_MS = 150, TIMEOUT_MAX_MS = 500, LET_GO_MS = 3000 };
 
 /* What goes through the pipe: at most PIPE_BUF bytes, so whole or not at all. */
 struct message {
-    bool dying; /* a fatal signal was caught; the rest means nothing */
-    int64_t lease;
-    struct released release;
+    enum { WILL, TOKEN, DYING } kind; /* DYING: a fatal signal was caught */
+    union {
+        struct {
+            int64_t lease;
+            struct released release;
+        };
+        char token[ETCD_TOKEN_MAX];
+    };
 };
+_Static_assert(sizeof(struct message) <= PIPE_BUF, "messages of several threads must not mix");
 
 struct guardian_link {
     int fd;
@@ -34,6 +41,7 @@ struct guardian_link {
 struct guardian {
     const struct guardian_config *cfg;
     struct etcd_client *etcd; /* NULL: there is nothing to let go */
+    struct etcd_login *login;
     int pipe, signals;
     pid_t child;
     struct message will;
@@ -51,7 +59,15 @@ static void write_message(struct guardian_link *link, const struct message *m)
 
 void guardian_tell(struct guardian_link *link, int64_t lease, const struct released *release)
 {
-    struct message m = {.lease = lease, .release = *release};
+    struct message m = {.kind = WILL, .lease = lease, .release = *release};
+    write_message(link, &m);
+}
+
+void guardian_tell_token(struct guardian_link *link, const char *token)
+{
+    struct message m = {.kind = TOKEN};
+    PRE(strlen(token) < sizeof m.token);
+    memcpy(m.token, token, strlen(token) + 1);
     write_message(link, &m);
 }
 
@@ -61,7 +77,7 @@ static struct guardian_link *fatal_link;
 static void on_fatal_signal(int sig)
 {
     struct guardian_link *link = fatal_link;
-    static const struct message dying = {.dying = true};
+    static const struct message dying = {.kind = DYING};
     link->close_gate(link->arg);
     write_message(link, &dying);
     raise(sig); /* the handler is gone by now: the default action ends the process */
@@ -133,10 +149,12 @@ static void read_will(struct guardian *g)
     while (g->pipe >= 0) {
         ssize_t n = read(g->pipe, &m, sizeof m);
         if (n == (ssize_t)sizeof m) {
-            if (m.dying)
+            if (m.kind == DYING)
                 let_go(g);
-            else
+            else if (m.kind == WILL)
                 g->will = m;
+            else if (g->login)
+                etcd_login_hand_over(g->login, m.token);
         } else if (n == 0) {
             close(g->pipe);
             g->pipe = -1;
@@ -204,16 +222,16 @@ static int run_parent(const struct guardian_config *cfg, pid_t child, int pipe_e
     g.signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     PRE(g.signals >= 0);
     if (cfg->etcd) {
-        struct err e = etcd_client_new(&g.etcd, &(struct etcd_config){.endpoints = cfg->etcd,
-                                                                      .name = "guardian",
-                                                                      .ca_file = cfg->ca_file,
-                                                                      .cert_file = cfg->cert_file,
-                                                                      .key_file = cfg->key_file});
+        struct etcd_config etcd = {.access = *cfg->etcd, .name = "guardian"};
+        if (cfg->login->user)
+            etcd.access.login = g.login = etcd_login_new(cfg->login);
+        struct err e = etcd_client_new(&g.etcd, &etcd);
         if (err_is(&e))
             log_warn("guardian: %s", e.message); /* the member says the same, and exits */
     }
     int status = watch_child(&g);
     etcd_client_free(g.etcd);
+    etcd_login_free(g.login);
     if (g.pipe >= 0)
         close(g.pipe);
     close(g.signals);

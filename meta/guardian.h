@@ -2,12 +2,15 @@
  * go, so that the next one leads after milliseconds instead of a TTL. */
 #pragma once
 #include "common/base/err.h"
+#include "common/io/etcd_login.h"
 #include "meta/core/record.h"
 
+struct etcd_access;
+
 struct guardian_config {
-    const char *etcd;   /* endpoints, as for etcd_client_new; NULL: there is nothing to let go */
-    const char *prefix; /* "/baton/<cluster>/" */
-    const char *ca_file, *cert_file, *key_file; /* NULL: see etcd_config */
+    const struct etcd_access *etcd;        /* without its login; NULL: there is nothing to let go */
+    const struct etcd_login_config *login; /* user NULL: none */
+    const char *prefix;                    /* "/baton/<cluster>/" */
 };
 
 /* The member's end of the pipe to its guardian. */
@@ -24,6 +27,10 @@ int guardian_run(const struct guardian_config *cfg,
  * election key of `lease` and the lease, and, when epoch is not 0, that leadership. lease 0:
  * nothing. Returns once it is in the pipe. */
 void guardian_tell(struct guardian_link *link, int64_t lease, const struct released *release);
+
+/* In the child, any thread: the newest token of its login, so that the guardian need not ask for
+ * one when every millisecond counts. */
+void guardian_tell_token(struct guardian_link *link, const char *token);
 
 /* In the child: a fatal signal first calls close_gate (async-signal-safe: it must stop all reads),
  * then tells the guardian, then kills the process as it would have without. A core dump takes

@@ -30,6 +30,8 @@ int main(int argc, char **argv)
     enum log_level level = LOG_INFO;
     log_level_parse(options.log_level, &level);
     log_init(options.id, level);
-    return guardian_run(&(struct guardian_config){.etcd = options.etcd, .prefix = options.prefix},
+    return guardian_run(&(struct guardian_config){.etcd = options.etcd ? &options.access : NULL,
+                                                  .login = &options.login,
+                                                  .prefix = options.prefix},
                         child_main, &options);
 }

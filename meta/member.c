@@ -3,6 +3,8 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/io/rpc_server.h"
+#include "common/io/etcd_login.h"
+#include "meta/access.h"
 #include "meta/admin.h"
 #include "meta/board.h"
 #include "meta/candidate.h"
@@ -34,6 +36,7 @@ enum {
 struct member {
     const struct meta_options *options;
     struct guardian_link *guardian;
+    struct etcd_access etcd;
     struct identity identity;
     struct member_info self;
     struct store *store;
@@ -155,6 +158,23 @@ static struct released dead_leadership(struct store *store)
     return dead;
 }
 
+static void on_token(void *arg, const char *token)
+{
+    guardian_tell_token(((struct member *)arg)->guardian, token);
+}
+
+/* Says at once what only an operator can put right. */
+static struct err open_etcd(struct member *m)
+{
+    struct etcd_login_config login = m->options->login;
+    login.on_token = on_token;
+    login.arg = m;
+    m->etcd = m->options->access;
+    if (login.user)
+        m->etcd.login = etcd_login_new(&login);
+    return access_check(&m->etcd, login.user, m->options->prefix);
+}
+
 static struct err open_state(struct member *m)
 {
     const struct meta_options *o = m->options;
@@ -178,7 +198,7 @@ static struct err start_replica(struct member *m)
     return replica_start(&m->replica,
                          &(struct replica_config){.board = m->board,
                                                   .store = m->store,
-                                                  .etcd = o->etcd,
+                                                  .etcd = &m->etcd,
                                                   .prefix = o->prefix,
                                                   .member_id = o->id,
                                                   .ttl_ms = o->ttl_ms,
@@ -247,7 +267,7 @@ static struct err start_election(struct member *m)
     const struct meta_options *o = m->options;
     describe_self(m);
     struct err e = candidate_start(&m->candidate, &(struct candidate_config){
-                                                      .etcd = o->etcd,
+                                                      .etcd = &m->etcd,
                                                       .prefix = o->prefix,
                                                       .self = m->self,
                                                       .ttl_ms = o->ttl_ms,
@@ -264,7 +284,7 @@ static struct err start_election(struct member *m)
     if (err_is(&e))
         return e;
     live_connect(m->live, m->candidate);
-    e = follow_start(&m->follow, &(struct follow_config){.etcd = o->etcd,
+    e = follow_start(&m->follow, &(struct follow_config){.etcd = &m->etcd,
                                                          .prefix = o->prefix,
                                                          .ttl_ms = o->ttl_ms,
                                                          .live = m->live,
@@ -365,6 +385,7 @@ static void stop(struct member *m, int64_t by_ms)
     live_free(m->live);
     board_free(m->board);
     store_close(m->store);
+    etcd_login_free(m->etcd.login);
     identity_close(&m->identity);
 }
 
@@ -386,6 +407,8 @@ int member_run(const struct meta_options *options, struct guardian_link *guardia
     ending_signals(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     struct err e = open_state(&m);
+    if (!err_is(&e))
+        e = open_etcd(&m);
     if (!err_is(&e))
         e = start_replica(&m);
     if (!err_is(&e))

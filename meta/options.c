@@ -1,4 +1,5 @@
 #include "meta/options.h"
+#include "common/io/etcd_files.h"
 #include "meta/core/record.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -47,6 +48,36 @@ static const struct option_row rows[] = {
      .required = true,
      .value = "URL[,URL...]",
      .help = "The etcd endpoints."},
+    {.name = "etcd-user",
+     .kind = OPTION_STRING,
+     .target = &parsed.login.user,
+     .value = "NAME",
+     .needs = "etcd-password-file",
+     .help = "The user of etcd, when its authentication is on."},
+    {.name = "etcd-password-file",
+     .kind = OPTION_STRING,
+     .target = &parsed.login.password_file,
+     .value = "FILE",
+     .needs = "etcd-user",
+     .help = "Holds the password of that user; read again each time etcd asks for it."},
+    {.name = "etcd-ca",
+     .kind = OPTION_STRING,
+     .target = &parsed.access.ca_file,
+     .value = "FILE",
+     .needs = "etcd",
+     .help = "Who signs the certificates of https:// endpoints, PEM (default: the system's CAs)."},
+    {.name = "etcd-cert",
+     .kind = OPTION_STRING,
+     .target = &parsed.access.cert_file,
+     .value = "FILE",
+     .needs = "etcd-key",
+     .help = "Certificate that this member shows to etcd, PEM."},
+    {.name = "etcd-key",
+     .kind = OPTION_STRING,
+     .target = &parsed.access.key_file,
+     .value = "FILE",
+     .needs = "etcd-cert",
+     .help = "Its private key, PEM."},
     {.name = "cluster",
      .kind = OPTION_STRING,
      .target = &parsed.cluster,
@@ -179,6 +210,10 @@ static struct err check(struct meta_options *o)
     if (!err_is(&e) && o->max_txn_ops && o->max_txn_ops < TXN_OPS_MIN)
         e = err_make(ERR_USAGE, "--max-txn-ops %lld: must be 0 (ask etcd) or at least %d",
                      (long long)o->max_txn_ops, TXN_OPS_MIN);
+    if (!err_is(&e) && o->login.user)
+        e = etcd_login_check(&o->login);
+    if (!err_is(&e))
+        e = etcd_files_check(&o->access);
     return e;
 }
 
@@ -196,6 +231,7 @@ struct err meta_options_parse(struct meta_options *o, int argc, char **argv, enu
     }
     if (!parsed.advertise)
         parsed.advertise = parsed.listen;
+    parsed.access.endpoints = parsed.etcd;
     *o = parsed;
     snprintf(o->prefix, sizeof o->prefix, "/baton/%s/", o->cluster);
     return check(o);

@@ -2,6 +2,8 @@
 #pragma once
 #include "common/base/err.h"
 #include "common/base/options.h"
+#include "common/io/etcd.h"
+#include "common/io/etcd_login.h"
 #include <stdint.h>
 
 struct meta_options {
@@ -10,7 +12,9 @@ struct meta_options {
     int64_t ttl_ms, drain_timeout_ms;
     int64_t max_pending, max_pending_bytes, dedup_bytes, map_bytes, max_txn_ops, rpc_threads;
     const char *log_level;
-    char prefix[160]; /* "/baton/<cluster>/" */
+    char prefix[160];               /* "/baton/<cluster>/" */
+    struct etcd_access access;      /* of --etcd; its login is to be made */
+    struct etcd_login_config login; /* user NULL: none */
 };
 
 /* USAGE errors name the option. */

@@ -230,7 +230,7 @@ struct err replica_start(struct replica **out, const struct replica_config *cfg)
     r->generation = 1;
     rng_seed_os(&r->rng);
     struct err e = etcd_client_new(
-        &r->etcd, &(struct etcd_config){.endpoints = cfg->etcd, .name = "etcd-commit"});
+        &r->etcd, &(struct etcd_config){.access = *cfg->etcd, .name = "etcd-commit"});
     if (err_is(&e)) {
         free(r);
         return e;

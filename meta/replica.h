@@ -36,7 +36,7 @@ struct write {
 struct replica_config {
     struct board *board;
     struct store *store;
-    const char *etcd;   /* endpoints */
+    const struct etcd_access *etcd;
     const char *prefix; /* "/baton/<cluster>/" */
     const char *member_id;
     int64_t ttl_ms;

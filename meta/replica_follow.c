@@ -254,9 +254,11 @@ void replica_on_page(struct replica *r, const struct replica_events *page, bool 
 void replica_learn_limits(struct replica *r)
 {
     int64_t least = 0;
+    char room[KEY_MAX];
+    struct bytes key = keys_probe(room, r->cfg.prefix);
     for (int i = 0; i < etcd_endpoint_count(r->etcd) && !r->cfg.max_txn_ops; i++) {
         int ops;
-        struct err e = etcd_learn_max_txn_ops(r->etcd, i, LEARN_TIMEOUT_MS, &ops);
+        struct err e = etcd_learn_max_txn_ops(r->etcd, i, key, LEARN_TIMEOUT_MS, &ops);
         if (err_is(&e))
             log_warn("etcd at %s does not say how many operations it takes in a txn: %s",
                      etcd_endpoint_url(r->etcd, i), e.message);

@@ -7,12 +7,21 @@
 
 struct etcd_client;
 
+struct etcd_login;
+
+/* How to get at an etcd, one for all clients of a process. Everything is borrowed for as long as
+ * the clients live. */
+struct etcd_access {
+    const char *endpoints; /* comma-separated: host:port, http://host:port, https://host:port */
+    const char *ca_file, *cert_file,
+        *key_file;            /* for https; NULL: the system's CAs, no certificate */
+    struct etcd_login *login; /* see etcd_login.h; NULL: without a user */
+};
+
 struct etcd_config {
-    const char *endpoints;  /* comma-separated: host:port, http://host:port, https://host:port */
+    struct etcd_access access;
     const char *name;       /* of the thread, at most 15 characters */
     int connect_timeout_ms; /* 0: 1000 */
-    const char *ca_file, *cert_file,
-        *key_file; /* for https; NULL: the system's CAs, no certificate */
 };
 
 #define ETCD_MAX_ENDPOINTS 32
@@ -46,7 +55,9 @@ struct etcd_reply {
 typedef void etcd_done(void *arg, struct etcd_reply *reply);
 
 /* One attempt: POSTs a copy of body to path (a string that lives as long as the call: a constant).
- * The client never sends anything twice. timeout_ms > 0 counts from here to the whole answer. */
+ * The client never sends again what may have taken effect; only a request that etcd has refused for
+ * want of a valid token goes out once more with a new one. timeout_ms > 0 counts from here to the
+ * whole answer. */
 void etcd_call(struct etcd_client *c, const char *path, struct bytes body, int endpoint,
                int timeout_ms, etcd_done *done, void *arg);
 /* The same, blocking; not from a callback. *out (its err is the result) is the caller's to close.
@@ -78,7 +89,7 @@ int etcd_watch_endpoint(
     const struct etcd_stream *s); /* which one it is on; -1 before it was chosen */
 
 /* Blocking, within timeout_ms: the largest power of two (at most 1024) that etcd takes as number of
- * operations in one txn. Asks with reads under a compare that can never hold, so nothing is written
- * whatever happens.
- */
-struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, int timeout_ms, int *out);
+ * operations in one txn. Asks with reads of key (one that the user may read) under a compare that
+ * can never hold, so nothing is written whatever happens. */
+struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, struct bytes key,
+                                  int timeout_ms, int *out);

@@ -3,7 +3,10 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/io/etcd_login_parts.h"
 #include <stdlib.h>
+
+enum { REFUSED_TOKENS_MAX = 2 };
 
 struct call {
     struct transfer t; /* first: a transfer of this kind is a call */
@@ -25,6 +28,11 @@ static bool call_on_data(struct transfer *t, const uint8_t *data, size_t len)
 
 static void judge(const struct call *call, int http_status, struct etcd_reply *reply)
 {
+    struct etcd_login *login = call->t.client->access.login;
+    if (login && http_status)
+        login_heard(login, call->t.token);
+    else if (login && call->t.sends)
+        login_not_heard(login, call->t.token);
     if (http_status == 0)
         return;
     reply->err = etcd_decode_error(http_status, reply->body, &reply->grpc_code);
@@ -32,6 +40,26 @@ static void judge(const struct call *call, int http_status, struct etcd_reply *r
         return;
     reply->header = etcd_decode_header(reply->body);
     reply->err = client_check_cluster(call->t.client, &reply->header);
+}
+
+/* etcd has refused it only because of the token, so it is sent once more with a new one. */
+static bool try_again(struct call *call, struct etcd_reply *reply)
+{
+    struct transfer *t = &call->t;
+    struct etcd_login *login = t->client->access.login;
+    if (!etcd_err_wants_token(reply->grpc_code, &reply->err))
+        return false;
+    if (!login) {
+        reply->err = err_wrap(reply->err, "etcd asks for a user: give --etcd-user and "
+                                          "--etcd-password-file");
+        return false;
+    }
+    login_drop(login, t->token);
+    if (++t->refused_tokens > REFUSED_TOKENS_MAX)
+        return false;
+    buf_clear(&call->answer);
+    transfer_start(t);
+    return true;
 }
 
 static void call_on_over(struct transfer *t, int http_status, struct err why)
@@ -46,6 +74,8 @@ static void call_on_over(struct transfer *t, int http_status, struct err why)
         reply.err = err_make(ERR_PROTOCOL, "etcd's answer is larger than %u MiB",
                              ETCD_MAX_ANSWER_BYTES >> 20);
     judge(call, http_status, &reply);
+    if (try_again(call, &reply))
+        return;
     client_note(t->client, t->endpoint, reply.err.code);
     call->done(call->arg, &reply);
     transfer_close(t);

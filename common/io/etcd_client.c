@@ -1,10 +1,13 @@
 /* The client's thread: takes commands, drives curl, reports what is over. */
 #include "common/io/etcd_internal.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
 #include <stdlib.h>
 #include <utlist.h>
+
+enum { POLL_MAX_MS = 60000 };
 
 struct command {
     enum command_kind kind;
@@ -55,8 +58,9 @@ static void run_command(struct etcd_client *c, const struct command *cmd)
         break;
     case COMMAND_STOP:
         c->stopping = true;
-        while (c->running)
-            transfer_abort(c->running, err_make(ERR_CANCELLED, "the etcd client is being stopped"));
+        while (c->running || c->parked)
+            transfer_abort(c->running ? c->running : c->parked,
+                           err_make(ERR_CANCELLED, "the etcd client is being stopped"));
         break;
     }
 }
@@ -84,6 +88,14 @@ static void reap(struct etcd_client *c)
     }
 }
 
+static int wait_ms(struct etcd_client *c)
+{
+    int64_t next_ms = auth_expire(c), now_ms = clock_boot_ms();
+    if (next_ms <= now_ms)
+        return 0;
+    return next_ms - now_ms < POLL_MAX_MS ? (int)(next_ms - now_ms) : POLL_MAX_MS;
+}
+
 static void *run(void *arg)
 {
     struct etcd_client *c = arg;
@@ -95,7 +107,8 @@ static void *run(void *arg)
                           */
         curl_multi_perform(c->multi, &busy);
         reap(c);
-        curl_multi_poll(c->multi, NULL, 0, 60000, NULL); /* or a wakeup, or curl's own timers */
+        curl_multi_poll(c->multi, NULL, 0, wait_ms(c),
+                        NULL); /* or a wakeup, or curl's own timers */
     }
 }
 
@@ -104,27 +117,20 @@ static void start_curl(void)
     POST(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
 }
 
-static char *copy_or_null(const char *s)
-{
-    return s ? mem_strdup(s) : NULL;
-}
-
 struct err etcd_client_new(struct etcd_client **out, const struct etcd_config *cfg)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct etcd_endpoints endpoints;
     PRE(strlen(cfg->name) < 16);
     pthread_once(&once, start_curl);
-    struct err e = etcd_endpoints_parse(&endpoints, cfg->endpoints);
+    struct err e = etcd_endpoints_parse(&endpoints, cfg->access.endpoints);
     *out = NULL;
     if (err_is(&e))
         return e;
     struct etcd_client *c = mem_alloc(sizeof *c);
     c->endpoints = endpoints;
     c->connect_timeout_ms = cfg->connect_timeout_ms ? cfg->connect_timeout_ms : 1000;
-    c->ca_file = copy_or_null(cfg->ca_file);
-    c->cert_file = copy_or_null(cfg->cert_file);
-    c->key_file = copy_or_null(cfg->key_file);
+    c->access = cfg->access;
     c->commands = queue_new(SIZE_MAX);
     c->multi = curl_multi_init();
     POST(c->multi);
@@ -147,7 +153,6 @@ void etcd_client_free(struct etcd_client *c)
     curl_multi_cleanup(c->multi);
     queue_free(c->commands);
     etcd_endpoints_close(&c->endpoints);
-    free(c->ca_file), free(c->cert_file), free(c->key_file);
     free(c);
 }
 

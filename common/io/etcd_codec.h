@@ -12,6 +12,7 @@
 #define ETCD_PATH_LEASE_REVOKE "/v3/lease/revoke"
 #define ETCD_PATH_WATCH "/v3/watch"
 #define ETCD_PATH_STATUS "/v3/maintenance/status"
+#define ETCD_PATH_AUTHENTICATE "/v3/auth/authenticate"
 
 /* The end of the range of all keys that start with prefix; "\0" (to the last key) when there is
  * none. With an empty prefix the range's key must be "\0" too. Appends to out. */
@@ -23,6 +24,7 @@ void etcd_encode_compact(struct buf *out, int64_t revision);
 void etcd_encode_lease_grant(struct buf *out, int64_t id, int64_t ttl_s);
 void etcd_encode_lease(struct buf *out, int64_t id); /* keepalive, revoke */
 void etcd_encode_status(struct buf *out);
+void etcd_encode_authenticate(struct buf *out, const char *user, const char *password);
 
 struct etcd_watch {
     struct bytes key, range_end; /* range_end empty: one key */
@@ -79,6 +81,10 @@ struct etcd_watch_line {
 struct err etcd_decode_watch(struct bytes line, struct etcd_watch_line *out);
 void etcd_watch_line_close(struct etcd_watch_line *l);
 
+/* The token of an answer to authenticate, into room; PROTOCOL also when it is longer than that. */
+struct err etcd_decode_token(struct bytes body, struct etcd_header *header, char *room,
+                             size_t size);
+
 /* The header of any answer, without reading the rest where it stands in front; zero when there is
  * none. */
 struct etcd_header etcd_decode_header(struct bytes body);
@@ -86,6 +92,10 @@ struct etcd_header etcd_decode_header(struct bytes body);
 /* What an answer says has gone wrong: OK for HTTP 200 without an error object. *grpc_code: 0 when
  * unknown. The one place where etcd's message text decides, because its codes are too coarse. */
 struct err etcd_decode_error(int http_status, struct bytes body, int *grpc_code);
+
+/* Whether etcd refused a request for want of a valid token, or authenticating because it is off. */
+bool etcd_err_wants_token(int grpc_code, const struct err *e);
+bool etcd_err_means_no_auth(int grpc_code, const struct err *e);
 
 /* True when this error of a request says that it certainly did not and will not take effect.
  * NO_SPACE does not: etcd answers it also to the write that passes the quota, after it has applied

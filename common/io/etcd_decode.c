@@ -157,3 +157,21 @@ struct err etcd_decode_status(struct bytes body, struct etcd_status *out)
     *out = (struct etcd_status){0};
     return reader_error(&r, body, "status");
 }
+
+struct err etcd_decode_token(struct bytes body, struct etcd_header *header, char *room, size_t size)
+{
+    struct reader r = {0};
+    struct json_object *o = etcd_json_parse(body);
+    const char *token = o ? read_string(&r, o, "token") : "";
+    size_t len = strlen(token);
+    bool fine = len > 0 && len < size && !strpbrk(token, "\r\n");
+    if (fine) {
+        *header = read_header(&r, o);
+        memcpy(room, token, len + 1);
+    }
+    json_object_put(o);
+    /* The body is not shown: what is in it may be a token. */
+    return fine && !r.bad ? OK_ERR
+                          : err_make(ERR_PROTOCOL,
+                                     "etcd's answer holds no token of at most %zu bytes", size - 1);
+}

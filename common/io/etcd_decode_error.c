@@ -16,6 +16,7 @@ static const struct {
     {3, "too large", ERR_TOO_LARGE},
     {3, "authentication failed", ERR_DENIED},
     {3, "user name is empty", ERR_DENIED},
+    {3, "revision of auth store is old", ERR_DENIED},
     {3, NULL, ERR_BAD_REQUEST},
     {4, NULL, ERR_LOST},
     {5, NULL, ERR_KEY_NOT_FOUND},
@@ -59,6 +60,17 @@ bool etcd_err_settles(enum err_code code)
               */
         return false;
     }
+}
+
+bool etcd_err_wants_token(int grpc_code, const struct err *e)
+{
+    return grpc_code == 16 || (grpc_code == 3 && (strstr(e->message, "user name is empty") ||
+                                                  strstr(e->message, "auth store is old")));
+}
+
+bool etcd_err_means_no_auth(int grpc_code, const struct err *e)
+{
+    return grpc_code == 9 && strstr(e->message, "authentication is not enabled");
 }
 
 /* Not etcd itself, or not its gateway: something in between, or another server. */

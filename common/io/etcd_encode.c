@@ -199,6 +199,33 @@ void etcd_encode_status(struct buf *out)
     LIT(out, "{}");
 }
 
+/* The one request with text that people choose. */
+static void put_text(struct buf *out, const char *text)
+{
+    LIT(out, "\"");
+    for (; *text; text++) {
+        uint8_t c = (uint8_t)*text;
+        if (c < 0x20)
+            buf_printf(out, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            buf_byte(out, '\\'), buf_byte(out, c);
+        else
+            buf_byte(out, c);
+    }
+    LIT(out, "\"");
+}
+
+void etcd_encode_authenticate(struct buf *out, const char *user, const char *password)
+{
+    /* room for all of it first: a buffer that grows leaves copies behind */
+    buf_reserve(out, 64 + 6 * (strlen(user) + strlen(password)));
+    LIT(out, "{\"name\":");
+    put_text(out, user);
+    LIT(out, ",\"password\":");
+    put_text(out, password);
+    LIT(out, "}");
+}
+
 void etcd_encode_watches(struct buf *out, const struct etcd_watch *watches, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -36,14 +36,18 @@ struct transfer {
     int64_t until_ms;     /* 0: no limit */
     CURL *easy;           /* NULL: not running */
     struct curl_slist *headers;
-    int sends; /* how often curl was about to send: never again after the first */
+    int sends;      /* how often curl was about to send: never again after the first */
+    bool anonymous; /* needs no token: it is the one that asks for it */
+    bool parked;    /* waits for a token; nothing was sent */
+    uint64_t token; /* the number of the one that it carries; 0: none */
+    int refused_tokens;
     char detail[CURL_ERROR_SIZE];
-    struct transfer *prev, *next; /* running ones */
+    struct transfer *prev, *next; /* running ones, or parked ones */
 };
 
 /* Starts it, or reports it over at once. */
 void transfer_start(struct transfer *t);
-void transfer_abort(struct transfer *t, struct err why); /* running; reports it over */
+void transfer_abort(struct transfer *t, struct err why); /* running or parked; reports it over */
 void transfer_done(struct transfer *t, CURLcode rc);     /* curl says that it is over */
 void transfer_close(struct transfer *t);                 /* not running; frees its parts, not t */
 
@@ -52,7 +56,7 @@ enum command_kind { COMMAND_CALL, COMMAND_OPEN, COMMAND_CLOSE, COMMAND_STOP };
 struct etcd_client {
     struct etcd_endpoints endpoints;
     int connect_timeout_ms;
-    char *ca_file, *cert_file, *key_file;
+    struct etcd_access access; /* borrowed; its endpoints are those above */
     CURLM *multi;
     struct queue *commands;
     pthread_t thread;
@@ -60,7 +64,8 @@ struct etcd_client {
     int current;         /* for ETCD_ANY */
     uint64_t cluster_id; /* the first one seen; 0: none yet */
     bool stopping;
-    struct transfer *running;
+    struct transfer *running, *parked;
+    struct transfer *logging_in[ETCD_MAX_ENDPOINTS];
     struct etcd_stream *streams; /* all that were not closed */
 };
 
@@ -69,6 +74,11 @@ void client_command(struct etcd_client *c, enum command_kind kind, void *what);
 void client_note(struct etcd_client *c, int endpoint, enum err_code code);
 /* PROTOCOL when the header is of another cluster than those before. */
 struct err client_check_cluster(struct etcd_client *c, const struct etcd_header *h);
+
+/* Waits for a token, which is asked for; or reports it over at once. */
+void auth_park(struct transfer *t);
+void auth_fail(struct transfer *t, struct err why); /* parked; reports it over */
+int64_t auth_expire(struct etcd_client *c); /* what has waited too long; when to come again */
 
 void stream_start(struct etcd_stream *s);
 void stream_close(struct etcd_stream *s); /* ends it if it did not end yet, and frees it */

@@ -37,7 +37,8 @@ static struct err probe(struct etcd_client *c, int endpoint, int timeout_ms, str
     return e;
 }
 
-struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, int timeout_ms, int *out)
+struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, struct bytes key,
+                                  int timeout_ms, int *out)
 {
     struct etcd_op *ops = mem_array(MOST_OPS, sizeof *ops);
     struct buf body = {0};
@@ -46,8 +47,7 @@ struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, int timeo
     int64_t until_ms = clock_boot_ms() + timeout_ms;
     int count = MOST_OPS * 2;
     for (int i = 0; i < MOST_OPS; i++)
-        ops[i] =
-            (struct etcd_op){.kind = ETCD_OP_RANGE, .key = bytes_str("\x01"), .keys_only = true};
+        ops[i] = (struct etcd_op){.kind = ETCD_OP_RANGE, .key = key, .keys_only = true};
     while (!err_is(&e) && !taken && count > 1) {
         int64_t left_ms = until_ms - clock_boot_ms();
         count /= 2;

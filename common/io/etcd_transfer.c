@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/io/etcd_login_parts.h"
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -26,11 +27,17 @@ static size_t on_write(char *data, size_t size, size_t count, void *arg)
     return t->kind->on_data(t, (const uint8_t *)data, len) ? len : len + 1;
 }
 
-static struct curl_slist *header_list(const char *const *headers)
+static struct curl_slist *header_list(const char *const *headers, const char *token)
 {
     struct curl_slist *list = NULL;
     for (; *headers; headers++)
         list = curl_slist_append(list, *headers);
+    if (*token) {
+        char line[ETCD_TOKEN_MAX + 32]; /* without "Bearer", which etcd does not know */
+        snprintf(line, sizeof line, "Authorization: %s", token);
+        list = curl_slist_append(list, line);
+        explicit_bzero(line, sizeof line);
+    }
     return list;
 }
 
@@ -51,20 +58,20 @@ static void set_connection_options(struct transfer *t, int64_t left_ms)
     curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
     if (t->until_ms)
         curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
-    if (c->ca_file)
-        curl_easy_setopt(t->easy, CURLOPT_CAINFO, c->ca_file);
-    if (c->cert_file)
-        curl_easy_setopt(t->easy, CURLOPT_SSLCERT, c->cert_file);
-    if (c->key_file)
-        curl_easy_setopt(t->easy, CURLOPT_SSLKEY, c->key_file);
+    if (c->access.ca_file)
+        curl_easy_setopt(t->easy, CURLOPT_CAINFO, c->access.ca_file);
+    if (c->access.cert_file)
+        curl_easy_setopt(t->easy, CURLOPT_SSLCERT, c->access.cert_file);
+    if (c->access.key_file)
+        curl_easy_setopt(t->easy, CURLOPT_SSLKEY, c->access.key_file);
 }
 
-static void set_request_options(struct transfer *t)
+static void set_request_options(struct transfer *t, const char *token)
 {
     char *url = mem_printf("%s%s", t->client->endpoints.urls[t->endpoint], t->path);
     curl_easy_setopt(t->easy, CURLOPT_URL, url);
     free(url);
-    t->headers = header_list(t->kind->headers);
+    t->headers = header_list(t->kind->headers, token);
     curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
     curl_easy_setopt(t->easy, CURLOPT_POST, 1L);
     curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->request.len ? (char *)t->request.data : "");
@@ -81,6 +88,7 @@ static void set_request_options(struct transfer *t)
 void transfer_start(struct transfer *t)
 {
     struct etcd_client *c = t->client;
+    char token[ETCD_TOKEN_MAX] = "";
     t->endpoint = t->wanted == ETCD_ANY ? c->current : t->wanted;
     int64_t left_ms = t->until_ms - clock_boot_ms();
     if (c->stopping) {
@@ -91,10 +99,15 @@ void transfer_start(struct transfer *t)
         t->kind->on_over(t, 0, err_make(ERR_UNREACHABLE, "out of time before it could be sent"));
         return;
     }
+    if (c->access.login && !t->anonymous && !login_token(c->access.login, token, &t->token)) {
+        auth_park(t);
+        return;
+    }
+    t->sends = 0;
     t->easy = curl_easy_init();
     POST(t->easy);
     set_connection_options(t, left_ms);
-    set_request_options(t);
+    set_request_options(t, token);
     DL_APPEND(c->running, t);
     POST(curl_multi_add_handle(c->multi, t->easy) == CURLM_OK);
 }
@@ -111,6 +124,10 @@ static void detach(struct transfer *t)
 
 void transfer_abort(struct transfer *t, struct err why)
 {
+    if (t->parked) {
+        auth_fail(t, why);
+        return;
+    }
     detach(t);
     t->kind->on_over(t, 0, why);
 }
@@ -120,6 +137,11 @@ static struct err curl_error(const struct transfer *t, CURLcode rc)
 {
     const char *url = t->client->endpoints.urls[t->endpoint];
     const char *text = t->detail[0] ? t->detail : curl_easy_strerror(rc);
+    if (rc == CURLE_PEER_FAILED_VERIFICATION)
+        return err_make(ERR_UNREACHABLE,
+                        "etcd at %s: %s: its certificate must be valid now, name this host and be "
+                        "signed by --etcd-ca",
+                        url, text);
     if (t->sends == 0)
         return err_make(ERR_UNREACHABLE, "etcd at %s: %s", url, text);
     if (t->sends > 1)

@@ -93,7 +93,7 @@ static void spawn(struct etcd_process *p)
 static void wait_until_ready(struct etcd_process *p)
 {
     struct etcd_client *c;
-    struct etcd_config cfg = {.endpoints = p->url, .name = "etcd-ready"};
+    struct etcd_config cfg = {.access.endpoints = p->url, .name = "etcd-ready"};
     struct err e = etcd_client_new(&c, &cfg);
     POST(!err_is(&e));
     struct etcd_op range = {.kind = ETCD_OP_RANGE, .key = bytes_str("a")};

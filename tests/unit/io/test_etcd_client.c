@@ -16,7 +16,7 @@ static struct etcd_process *server;
 static struct etcd_client *client_of(const char *endpoints)
 {
     struct etcd_client *c;
-    struct etcd_config cfg = {.endpoints = endpoints, .name = "etcd-test"};
+    struct etcd_config cfg = {.access.endpoints = endpoints, .name = "etcd-test"};
     struct err e = etcd_client_new(&c, &cfg);
     assert_string_equal(e.message, "");
     return c;
@@ -310,15 +310,16 @@ static void learns_the_limit_and_writes_nothing(void **state)
     struct etcd_op all = {.key = bytes_str("\x01"), .range_end = bytes_str("\xff")};
     struct etcd_range_result before = range_ok(c, all);
     int ops;
-    assert_int_equal(etcd_learn_max_txn_ops(c, 0, 10000, &ops).code, ERR_OK);
+    assert_int_equal(etcd_learn_max_txn_ops(c, 0, bytes_str("a"), 10000, &ops).code, ERR_OK);
     assert_int_equal(ops, 128);
     struct etcd_range_result after = range_ok(c, all);
     assert_int_equal(before.header.revision, after.header.revision);
     assert_int_equal(before.count, after.count);
-    assert_int_equal(etcd_learn_max_txn_ops(d, ETCD_ANY, 10000, &ops).code, ERR_OK);
+    assert_int_equal(etcd_learn_max_txn_ops(d, ETCD_ANY, bytes_str("a"), 10000, &ops).code, ERR_OK);
     assert_int_equal(ops, 512);
     etcd_process_kill(roomy, SIGKILL);
-    assert_int_equal(etcd_learn_max_txn_ops(d, ETCD_ANY, 10000, &ops).code, ERR_UNREACHABLE);
+    assert_int_equal(etcd_learn_max_txn_ops(d, ETCD_ANY, bytes_str("a"), 10000, &ops).code,
+                     ERR_UNREACHABLE);
     etcd_range_result_close(&before);
     etcd_range_result_close(&after);
     etcd_client_free(c);

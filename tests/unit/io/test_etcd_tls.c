@@ -14,11 +14,11 @@ static enum err_code ask(const char *url, const char *ca_file, const char *cert_
                          const char *key_file)
 {
     struct etcd_client *c;
-    struct etcd_config cfg = {.endpoints = url,
+    struct etcd_config cfg = {.access.endpoints = url,
                               .name = "etcd-tls",
-                              .ca_file = ca_file,
-                              .cert_file = cert_file,
-                              .key_file = key_file};
+                              .access.ca_file = ca_file,
+                              .access.cert_file = cert_file,
+                              .access.key_file = key_file};
     struct err e = etcd_client_new(&c, &cfg);
     assert_string_equal(e.message, "");
     for (int i = 0; i < 2; i++) { /* the second on the kept connection */

@@ -46,7 +46,7 @@ static void keep_end(void *arg, struct err why)
 static struct inbox inbox_of(const char *endpoints)
 {
     struct inbox in = {.q = queue_new(1)};
-    struct etcd_config cfg = {.endpoints = endpoints, .name = "etcd-watch"};
+    struct etcd_config cfg = {.access.endpoints = endpoints, .name = "etcd-watch"};
     struct err e = etcd_client_new(&in.c, &cfg);
     assert_string_equal(e.message, "");
     return in;

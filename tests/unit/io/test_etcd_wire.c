@@ -23,8 +23,9 @@
 static struct etcd_client *client_of(const char *endpoints, int connect_timeout_ms)
 {
     struct etcd_client *c;
-    struct etcd_config cfg = {
-        .endpoints = endpoints, .name = "etcd-test", .connect_timeout_ms = connect_timeout_ms};
+    struct etcd_config cfg = {.access.endpoints = endpoints,
+                              .name = "etcd-test",
+                              .connect_timeout_ms = connect_timeout_ms};
     struct err e = etcd_client_new(&c, &cfg);
     assert_string_equal(e.message, "");
     return c;
@@ -202,13 +203,13 @@ static void endpoints_are_checked(void **state)
     };
     struct etcd_client *c;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct etcd_config cfg = {.endpoints = wrong[i], .name = "etcd-test"};
+        struct etcd_config cfg = {.access.endpoints = wrong[i], .name = "etcd-test"};
         struct err e = etcd_client_new(&c, &cfg);
         if (e.code != ERR_USAGE)
             fail_msg("\"%s\" was taken for endpoints", wrong[i]);
         assert_null(c);
     }
-    struct etcd_config cfg = {.endpoints = "good:1,http://bad:1/v3", .name = "etcd-test"};
+    struct etcd_config cfg = {.access.endpoints = "good:1,http://bad:1/v3", .name = "etcd-test"};
     struct err e = etcd_client_new(&c, &cfg);
     assert_non_null(strstr(e.message, "\"http://bad:1/v3\""));
     c = client_of("a, http://b:1/,https://c:2 ,[::1]:2379", 0);

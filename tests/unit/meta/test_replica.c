@@ -385,16 +385,17 @@ static int set_up(void **state)
                                                                 .state_prefix = PREFIX "state/",
                                                                 .map_bytes = 16 << 20});
     assert_false(err_is(&e));
-    e = replica_start(&k->replica, &(struct replica_config){.board = k->board,
-                                                            .store = k->store,
-                                                            .etcd = url,
-                                                            .prefix = PREFIX,
-                                                            .member_id = "m",
-                                                            .ttl_ms = TTL_MS,
-                                                            .max_pending = 100,
-                                                            .max_pending_bytes = 1 << 20,
-                                                            .dedup_bytes = 1 << 20,
-                                                            .max_txn_ops = 1024});
+    e = replica_start(&k->replica,
+                      &(struct replica_config){.board = k->board,
+                                               .store = k->store,
+                                               .etcd = &(struct etcd_access){.endpoints = url},
+                                               .prefix = PREFIX,
+                                               .member_id = "m",
+                                               .ttl_ms = TTL_MS,
+                                               .max_pending = 100,
+                                               .max_pending_bytes = 1 << 20,
+                                               .dedup_bytes = 1 << 20,
+                                               .max_txn_ops = 1024});
     assert_false(err_is(&e));
     replica_connect(k->replica, NULL, NULL);
     *state = k;
