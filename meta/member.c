@@ -20,6 +20,7 @@
 #include "meta/service_health.h"
 #include "meta/service_kv.h"
 #include "meta/service_member.h"
+#include "meta/service_reflection.h"
 #include "meta/store.h"
 #include <pthread.h>
 #include <signal.h>
@@ -30,7 +31,8 @@
 
 enum {
     FORMAT_LEVEL = 1,
-    METHODS = SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS
+    METHODS = SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS +
+              SERVICE_REFLECTION_METHODS
 };
 
 struct member {
@@ -48,6 +50,7 @@ struct member {
     struct service_member *members;
     struct service_health *health;
     struct service_kv kv;
+    struct service_reflection *reflection;
     struct rpc_method methods[METHODS];
     struct rpc_server *rpc;
     struct admin admin;
@@ -223,6 +226,8 @@ static struct err start_serving(struct member *m)
     service_member_methods(m->members, m->methods);
     service_health_methods(m->health, m->methods + SERVICE_MEMBER_METHODS);
     service_kv_methods(&m->kv, m->methods + SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS);
+    m->reflection = service_reflection_new(m->methods, METHODS);
+    service_reflection_methods(m->reflection, m->methods + METHODS - SERVICE_REFLECTION_METHODS);
     board_listen(m->board, on_board_changed, m);
     struct err e = rpc_server_start(&m->rpc, &(struct rpc_server_config){
                                                  .listen = o->listen,
@@ -381,6 +386,7 @@ static void stop(struct member *m, int64_t by_ms)
         board_listen(m->board, NULL, NULL);
     service_member_stop(m->members);
     service_health_stop(m->health);
+    service_reflection_free(m->reflection);
     replica_free(m->replica);
     live_free(m->live);
     board_free(m->board);

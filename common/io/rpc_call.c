@@ -50,10 +50,11 @@ void rpc_call_await(struct rpc_queue *q, const struct rpc_method *method, void *
     call->method = method;
     call->registered = registered;
     rpc_core_give(&call->arrived);
+    bool bidi = method && method->kind == RPC_BIDI_STREAM;
     grpc_call_error e =
-        method ? grpc_server_request_registered_call(q->server->core, registered, &call->core,
-                                                     &call->deadline, &call->metadata,
-                                                     &call->payload, q->cq, q->cq, &call->arrived)
+        method ? grpc_server_request_registered_call(
+                     q->server->core, registered, &call->core, &call->deadline, &call->metadata,
+                     bidi ? NULL : &call->payload, q->cq, q->cq, &call->arrived)
                : grpc_server_request_call(q->server->core, &call->core, &call->details,
                                           &call->metadata, q->cq, q->cq, &call->arrived);
     INVARIANT(e == GRPC_CALL_OK);
@@ -75,7 +76,7 @@ static void refuse_unknown(struct rpc_call *call)
 
 static int64_t *counter_of(struct rpc_call *call)
 {
-    bool streams = call->method && call->method->kind == RPC_SERVER_STREAM;
+    bool streams = call->method && call->method->kind != RPC_UNARY;
     return streams ? &call->queue->streams : &call->queue->calls;
 }
 
@@ -94,7 +95,7 @@ static void on_arrived(struct rpc_call *call, bool ok)
         refuse(call, ERR_DRAINING, RPC_DRAINING_TEXT);
     } else if (!call->method)
         refuse_unknown(call);
-    else if (!call->payload)
+    else if (!call->payload && call->method->kind != RPC_BIDI_STREAM)
         refuse(call, ERR_BAD_REQUEST, "the call carries no request message");
     else
         call->method->handle(call, call->method->ctx);
@@ -105,8 +106,7 @@ static void on_answered(struct rpc_call *call, bool ok)
     rpc_call_release(call);
 }
 
-/* What the request brought. */
-static void clear_request(struct rpc_call *call)
+void rpc_call_forget_body(struct rpc_call *call)
 {
     if (call->payload)
         grpc_byte_buffer_destroy(call->payload);
@@ -114,6 +114,12 @@ static void clear_request(struct rpc_call *call)
     call->body = BYTES_NONE;
     free(call->flat_body);
     call->flat_body = NULL;
+}
+
+/* What the request brought. */
+static void clear_request(struct rpc_call *call)
+{
+    rpc_call_forget_body(call);
     call->metadata.count = 0;
     if (call->method == NULL) {
         grpc_call_details_destroy(&call->details);

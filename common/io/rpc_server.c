@@ -161,7 +161,10 @@ static void methods_register(struct rpc_server *s)
     s->registered = mem_array(s->method_count, sizeof *s->registered);
     for (size_t i = 0; i < s->method_count; i++) {
         s->registered[i] = grpc_server_register_method(
-            s->core, s->methods[i].path, NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+            s->core, s->methods[i].path, NULL,
+            s->methods[i].kind == RPC_BIDI_STREAM ? GRPC_SRM_PAYLOAD_NONE
+                                                  : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
+            0);
         PRE(s->registered[i]); /* no path stands in the table twice */
     }
 }

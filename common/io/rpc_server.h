@@ -1,16 +1,17 @@
 /* A gRPC server: methods are rows of a table, calls are opaque, no gRPC type is seen.
  *
- * A handler runs on one of the server's threads and must not block. It is given the whole request;
- * after it exactly one of rpc_reply and rpc_fail (unary) or rpc_stream_end (stream) must follow,
- * once, from any thread; it may be called from within the handler. Until then the call is valid,
- * after that it is not. */
+ * A handler runs on one of the server's threads and must not block. It is given the whole request
+ * (but for RPC_BIDI_STREAM: there it runs before any request has come, and asks for them one by
+ * one); after it exactly one of rpc_reply and rpc_fail (unary) or rpc_stream_end (stream) must
+ * follow, once, from any thread; it may be called from within the handler. Until then the call is
+ * valid, after that it is not. */
 #pragma once
 #include "common/io/rpc_types.h"
 
 struct rpc_server;
 struct rpc_call;
 
-enum rpc_kind { RPC_UNARY, RPC_SERVER_STREAM };
+enum rpc_kind { RPC_UNARY, RPC_SERVER_STREAM, RPC_BIDI_STREAM };
 
 struct rpc_method {
     const char *path; /* "/baton.v1.KvService/Get" */
@@ -67,15 +68,25 @@ void rpc_fail(struct rpc_call *call, const struct err *e, const struct rpc_hints
 /* --- streams --- */
 /* GONE: the reader went away, or the server drains: nothing sent from now on arrives; comes at most
  * once; rpc_stream_end is still due. WRITABLE: everything that was sent is with the transport:
- * comes after each time the queue ran empty. On a server thread, never two at a time for one call;
- * must not block. */
-enum rpc_stream_event { RPC_STREAM_GONE, RPC_STREAM_WRITABLE };
+ * comes after each time the queue ran empty. REQUEST: rpc_call_body is the request that was asked
+ * for, for as long as the event lasts. NO_MORE: instead of it, the client has sent its last one (or
+ * is about to be GONE). On a server thread, never two at a time for one call; must not block. */
+enum rpc_stream_event {
+    RPC_STREAM_GONE,
+    RPC_STREAM_WRITABLE,
+    RPC_STREAM_REQUEST,
+    RPC_STREAM_NO_MORE,
+};
 typedef void rpc_stream_fn(struct rpc_call *call, enum rpc_stream_event event, void *user);
 /* Once, from the handler, before anything else that is said on the stream. GONE may come at once.
  * Metadata as of rpc_reply goes out immediately, so that the reader knows it is being served.
  * on_event may be NULL. */
 void rpc_stream_begin(struct rpc_call *call, rpc_stream_fn *on_event, void *user,
                       const struct rpc_metadata *initial, size_t n);
+/* RPC_BIDI_STREAM: asks for the next request (rpc_stream_begin asked for the first), which is told
+ * once, as REQUEST or NO_MORE; to be called in that event or after it. What was not asked for stays
+ * with the client, by HTTP/2's flow control. */
+void rpc_stream_receive(struct rpc_call *call);
 /* Queues one message. false: the queue holds max_stream_bytes, or the reader is gone; nothing was
  * queued. */
 bool rpc_stream_send(struct rpc_call *call, struct bytes message);

@@ -64,7 +64,9 @@ struct rpc_stream {
     bool finished;  /* and was given to C core */
     bool ended;     /* the owner said its last word */
     bool told_gone;
-    bool in_event; /* a callback runs, on event_thread */
+    bool wanted;    /* the owner asked for a request: fetched once the one before is dealt with */
+    bool receiving; /* a batch that receives is under way, or its event */
+    bool in_event;  /* a callback runs, on event_thread */
     pthread_t event_thread;
     rpc_stream_fn *on_event;
     void *user;
@@ -80,7 +82,7 @@ struct rpc_call {
     const struct rpc_method *method; /* NULL: the slot for paths that no method has */
     void *registered;
     struct rpc_call *next; /* in the pool, or among the answers handed over */
-    struct rpc_tag arrived, answered, written, handed_over;
+    struct rpc_tag arrived, answered, written, received, handed_over;
     grpc_call *core;
     gpr_timespec deadline;
     grpc_call_details details; /* without a method */
@@ -112,6 +114,8 @@ void rpc_call_await(struct rpc_queue *q, const struct rpc_method *method, void *
 /* The call is over: gives everything of C core back and counts it out. */
 void rpc_call_release(struct rpc_call *call);
 void rpc_call_free(struct rpc_call *call);
+/* The request message, when it was dealt with. */
+void rpc_call_forget_body(struct rpc_call *call);
 
 /* The status and trailers of an error into call->status, status_message and trailers. */
 void rpc_call_set_failure(struct rpc_call *call, const struct err *e,

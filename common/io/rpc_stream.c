@@ -1,5 +1,5 @@
-/* A server stream: a bounded queue of messages with one write under way, and the status behind it.
- */
+/* A stream: a bounded queue of messages with one write under way, and the status behind it; in the
+ * other direction, one request at a time, when its owner asks. */
 #include "common/io/rpc_server_parts.h"
 #include "common/base/check.h"
 #include "common/base/mem.h"
@@ -213,6 +213,50 @@ static void on_closed(struct rpc_call *call, bool ok)
     drop(call);
 }
 
+/* --- receiving --- */
+
+/* Under the stream's lock. */
+static void fetch(struct rpc_call *call)
+{
+    struct rpc_stream *st = call->stream;
+    if (!st->wanted || st->receiving || st->ended)
+        return;
+    st->wanted = false;
+    st->receiving = true;
+    hold(call);
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+    op.data.recv_message.recv_message = &call->payload;
+    rpc_call_batch(call, &op, 1, &call->received);
+}
+
+static void on_received(struct rpc_call *call, bool ok)
+{
+    struct rpc_stream *st = call->stream;
+    if (call->payload) {
+        call->body = rpc_core_contiguous(call->payload, &call->flat_body);
+        tell(call, RPC_STREAM_REQUEST);
+        rpc_call_forget_body(call);
+    } else {
+        tell(call, RPC_STREAM_NO_MORE);
+    }
+    pthread_mutex_lock(&st->lock);
+    st->receiving = false;
+    fetch(call);
+    pthread_mutex_unlock(&st->lock);
+    drop(call);
+}
+
+void rpc_stream_receive(struct rpc_call *call)
+{
+    struct rpc_stream *st = call->stream;
+    PRE(call->method->kind == RPC_BIDI_STREAM);
+    pthread_mutex_lock(&st->lock);
+    PRE(!st->ended && !st->wanted);
+    st->wanted = true;
+    fetch(call);
+    pthread_mutex_unlock(&st->lock);
+}
+
 /* --- begin and end --- */
 
 static void stream_new(struct rpc_call *call, rpc_stream_fn *on_event, void *user)
@@ -225,6 +269,7 @@ static void stream_new(struct rpc_call *call, rpc_stream_fn *on_event, void *use
     st->user = user;
     call->written = (struct rpc_tag){.on = on_written, .call = call};
     call->answered = (struct rpc_tag){.on = on_closed, .call = call};
+    call->received = (struct rpc_tag){.on = on_received, .call = call};
 }
 
 /* False: the server ends it before it began. */
@@ -241,7 +286,7 @@ static bool enlist(struct rpc_call *call)
 void rpc_stream_begin(struct rpc_call *call, rpc_stream_fn *on_event, void *user,
                       const struct rpc_metadata *initial, size_t n)
 {
-    PRE(!call->stream && call->method && call->method->kind == RPC_SERVER_STREAM);
+    PRE(!call->stream && call->method && call->method->kind != RPC_UNARY);
     stream_new(call, on_event, user);
     struct rpc_stream *st = call->stream;
     bool served = enlist(call);
@@ -254,6 +299,8 @@ void rpc_stream_begin(struct rpc_call *call, rpc_stream_fn *on_event, void *user
     grpc_op last = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     last.data.recv_close_on_server.cancelled = &call->cancelled;
     rpc_call_batch(call, &last, 1, &call->answered);
+    st->wanted = call->method->kind == RPC_BIDI_STREAM;
+    fetch(call);
     pthread_mutex_unlock(&st->lock);
     if (!served) {
         hold(call);

@@ -1,5 +1,6 @@
 #include "proxy/core/method_table.h"
 #include "common/base/mem.h"
+#include "common/base/protowire.h"
 #include <stdlib.h>
 
 static uint64_t hash(struct bytes s)
@@ -65,71 +66,6 @@ void method_table_close(struct method_table *t)
     *t = (struct method_table){0};
 }
 
-/* A reader of protobuf's wire format, enough for descriptors: fields one after the other. */
-struct reader {
-    struct bytes in; /* what is left */
-    bool broken;     /* it made no sense */
-};
-
-struct field {
-    uint32_t number;
-    uint64_t value;     /* of a varint */
-    struct bytes bytes; /* of a length-delimited field */
-};
-
-static bool read_varint(struct reader *r, uint64_t *out)
-{
-    *out = 0;
-    for (unsigned shift = 0; shift < 64 && r->in.len; shift += 7) {
-        uint8_t c = *r->in.data++;
-        r->in.len--;
-        *out |= (uint64_t)(c & 0x7f) << shift;
-        if (!(c & 0x80))
-            return true;
-    }
-    return false;
-}
-
-static bool skip(struct reader *r, uint64_t n)
-{
-    if (r->in.len < n)
-        return false;
-    r->in.data += n;
-    r->in.len -= (size_t)n;
-    return true;
-}
-
-static bool read_value(struct reader *r, unsigned wire_type, struct field *f)
-{
-    uint64_t len;
-    switch (wire_type) {
-    case 0:
-        return read_varint(r, &f->value);
-    case 1:
-        return skip(r, 8);
-    case 2:
-        if (!read_varint(r, &len))
-            return false;
-        f->bytes = bytes_of(r->in.data, (size_t)len);
-        return skip(r, len);
-    case 5:
-        return skip(r, 4);
-    }
-    return false;
-}
-
-/* False at the end, and at bytes that make no sense. */
-static bool next_field(struct reader *r, struct field *f)
-{
-    uint64_t key;
-    *f = (struct field){0};
-    if (r->in.len == 0 || r->broken)
-        return false;
-    r->broken = !read_varint(r, &key) || !read_value(r, key & 7, f);
-    f->number = (uint32_t)(key >> 3);
-    return !r->broken;
-}
-
 /* Field numbers of descriptor.proto. */
 enum {
     SET_FILE = 1,
@@ -157,9 +93,9 @@ static bool is_listed(const char *list, struct bytes name)
 
 static bool has_idempotency(struct bytes options)
 {
-    struct reader r = {.in = options};
-    struct field f;
-    while (next_field(&r, &f))
+    struct protowire r = {.in = options};
+    struct protowire_field f;
+    while (protowire_next(&r, &f))
         if (f.number == OPTION_IDEMPOTENCY && f.value)
             return true;
     return false;
@@ -170,9 +106,9 @@ static bool load_method(struct method_table *t, struct bytes in, struct bytes se
 {
     struct bytes name = BYTES_NONE;
     bool idempotent = false, streaming = false;
-    struct reader r = {.in = in};
-    struct field f;
-    while (next_field(&r, &f)) {
+    struct protowire r = {.in = in};
+    struct protowire_field f;
+    while (protowire_next(&r, &f)) {
         if (f.number == METHOD_NAME)
             name = f.bytes;
         else if (f.number == METHOD_OPTIONS)
@@ -198,10 +134,10 @@ static bool load_service(struct method_table *t, struct bytes in, struct bytes p
                          const char *keeps_ids)
 {
     struct buf full = {0};
-    struct reader r = {.in = in};
-    struct field f;
+    struct protowire r = {.in = in};
+    struct protowire_field f;
     bool fine = true;
-    for (struct reader scan = r; next_field(&scan, &f);)
+    for (struct protowire scan = r; protowire_next(&scan, &f);)
         if (f.number == SERVICE_NAME) {
             buf_clear(&full);
             buf_bytes(&full, package);
@@ -210,7 +146,7 @@ static bool load_service(struct method_table *t, struct bytes in, struct bytes p
             buf_bytes(&full, f.bytes);
         }
     bool keeps = is_listed(keeps_ids, package) || is_listed(keeps_ids, buf_view(&full));
-    while (fine && next_field(&r, &f))
+    while (fine && protowire_next(&r, &f))
         if (f.number == SERVICE_METHOD)
             fine = load_method(t, f.bytes, buf_view(&full), keeps);
     buf_close(&full);
@@ -220,12 +156,12 @@ static bool load_service(struct method_table *t, struct bytes in, struct bytes p
 static bool load_file(struct method_table *t, struct bytes in, const char *keeps_ids)
 {
     struct bytes package = BYTES_NONE;
-    struct reader r = {.in = in};
-    struct field f;
-    for (struct reader scan = r; next_field(&scan, &f);)
+    struct protowire r = {.in = in};
+    struct protowire_field f;
+    for (struct protowire scan = r; protowire_next(&scan, &f);)
         if (f.number == FILE_PACKAGE)
             package = f.bytes;
-    while (next_field(&r, &f))
+    while (protowire_next(&r, &f))
         if (f.number == FILE_SERVICE && !load_service(t, f.bytes, package, keeps_ids))
             return false;
     return !r.broken;
@@ -234,9 +170,9 @@ static bool load_file(struct method_table *t, struct bytes in, const char *keeps
 struct err method_table_load(struct method_table *t, struct bytes descriptor_set,
                              const char *keeps_ids)
 {
-    struct reader r = {.in = descriptor_set};
-    struct field f;
-    while (next_field(&r, &f))
+    struct protowire r = {.in = descriptor_set};
+    struct protowire_field f;
+    while (protowire_next(&r, &f))
         if (f.number == SET_FILE && !load_file(t, f.bytes, keeps_ids))
             return err_make(ERR_USAGE, "a file in the descriptor set cannot be read");
     if (r.broken)

@@ -64,7 +64,7 @@ struct held {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct rpc_call *call;
-    int events[2];
+    int events[4]; /* by enum rpc_stream_event */
 };
 #define HELD_INIT                                                                                  \
     {                                                                                              \

@@ -12,18 +12,24 @@ SOURCE = os.environ.get("BATON_SRC") or os.path.abspath(
 _directory = None
 
 
+def make(root, files):
+    """Modules of .proto files, named below root, are generated and can be imported from then on."""
+    directory = tempfile.mkdtemp(prefix="baton-stubs-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    subprocess.run(
+        ["protoc", "-I", root, f"--python_out={directory}", f"--grpc_python_out={directory}",
+         f"--plugin=protoc-gen-grpc_python={shutil.which('grpc_python_plugin')}", *sorted(files)],
+        check=True)
+    sys.path.insert(0, directory)
+    return directory
+
+
 def _generate():
     global _directory
-    _directory = tempfile.mkdtemp(prefix="baton-stubs-")
-    atexit.register(shutil.rmtree, _directory, ignore_errors=True)
     root = os.path.join(SOURCE, "proto")
     files = [os.path.relpath(os.path.join(folder, name), root)
              for folder, _, names in os.walk(root) for name in names if name.endswith(".proto")]
-    subprocess.run(
-        ["protoc", "-I", root, f"--python_out={_directory}", f"--grpc_python_out={_directory}",
-         f"--plugin=protoc-gen-grpc_python={shutil.which('grpc_python_plugin')}", *sorted(files)],
-        check=True)
-    sys.path.insert(0, _directory)
+    _directory = make(root, files)
 
 
 def load(name):
