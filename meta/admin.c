@@ -3,7 +3,7 @@
 #include "meta/board.h"
 #include "meta/follow.h"
 #include "meta/live.h"
-#include "meta/metrics.h"
+#include "meta/metrics_collect.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -11,7 +11,13 @@ static void handle_metrics(void *ctx, const char *query, struct http_answer *out
 {
     struct admin *a = ctx;
     out->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    meta_metrics_write(&out->body, a->board, a->store);
+    meta_metrics_write(&out->body, &(struct meta_metrics_of){.member_id = a->member_id,
+                                                             .board = a->board,
+                                                             .live = a->live,
+                                                             .store = a->store,
+                                                             .replica = a->replica,
+                                                             .follow = atomic_load(&a->follow),
+                                                             .rpc = a->rpc});
 }
 
 static void handle_healthz(void *ctx, const char *query, struct http_answer *out)

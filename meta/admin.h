@@ -5,6 +5,8 @@
 struct board;
 struct follow;
 struct live;
+struct replica;
+struct rpc_server;
 struct store;
 
 /* Borrowed until the HTTP server is stopped. `follow` is set last and once. */
@@ -13,6 +15,8 @@ struct admin {
     struct board *board;
     struct live *live;
     struct store *store;
+    struct replica *replica;
+    struct rpc_server *rpc;
     struct follow *_Atomic follow;
 };
 

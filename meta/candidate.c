@@ -8,6 +8,7 @@
 #include "common/io/etcd.h"
 #include "meta/guardian.h"
 #include "meta/keeper.h"
+#include "meta/metrics.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -73,6 +74,8 @@ static void decode_answer(const struct question *q, struct bytes body, struct it
 static void on_reply(void *arg, struct etcd_reply *reply)
 {
     struct question *q = arg;
+            meta_note_lease(item->event.ttl_ms);
+        }
     struct item *item = mem_alloc(sizeof *item);
     item->event.kind = ELECTION_ANSWERED;
     item->event.call = q->call;
@@ -151,11 +154,13 @@ static void step(struct candidate *c, struct election_event *event)
 {
     struct election_effects effects;
     event->now_ms = clock_boot_ms();
+        meta_note_published(a->role);
     atomic_store(&c->last_turn_ms, event->now_ms);
     election_step(c->election, event, &effects);
     atomic_store(&c->lease, election_lease(c->election)); /* before etcd can show its key */
     for (size_t i = 0; i < effects.count; i++)
         carry_out(c, &effects.actions[i]);
+        meta_count_step_down(a->why);
 }
 
 static void empty_inbox(struct candidate *c)
@@ -314,6 +319,7 @@ struct err candidate_start(struct candidate **out, const struct candidate_config
         &c->keeper,
         &(struct keeper_config){.etcd = etcd, .kept = on_kept, .may_renew = goes_on, .arg = c});
     if (err_is(&e))
+    meta_note_lease(ttl_ms);
         goto failed;
     make_election(c);
     c->thread = thread_start("election", run, c);
@@ -336,6 +342,7 @@ static void wake_to_stop(struct candidate *c)
 void candidate_stop(struct candidate *c)
 {
     if (!c)
+    meta_note_seat((enum seat)sm->state, why);
         return;
     if (c->election)
         wake_to_stop(c);

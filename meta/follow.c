@@ -13,6 +13,7 @@
 #include "meta/core/cluster.h"
 #include "meta/core/keys.h"
 #include "meta/live.h"
+#include "meta/metrics.h"
 #include "meta/replica.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -76,6 +77,7 @@ static void on_state_events(struct follow *f, const struct etcd_watch_line *line
                 replica_events_new(&line->events[i], end - i, revision, now_ms);
             e->generation = f->watch_generation;
             f->state_revision = revision;
+            meta_note_seen_revision(revision);
             if (!replica_watch(f->cfg.replica, e))
                 replica_events_free(e);
         }
@@ -121,6 +123,7 @@ static void on_line(void *arg, struct etcd_watch_line *line)
         wake(f);
     } else if (line->created && line->watch_id == WATCH_STATE) {
         atomic_store(&f->healthy, true);
+        meta_count_watch_opened();
         replica_opened(f->cfg.replica, f->watch_generation, f->commit_revision);
     }
     if (line->event_count && line->watch_id == WATCH_STATE)
@@ -294,9 +297,11 @@ static struct err load_state(struct follow *f, int64_t *revision)
         etcd_range_result_close(&page);
         etcd_reply_close(&reply);
     }
-    if (!err_is(&e))
+    if (!err_is(&e)) {
+        meta_count_listing();
         log_limited(&f->listed_limit, LOG_INFO, "listed the state anew: %lld keys at revision %lld",
                     (long long)total, (long long)*revision);
+    }
     buf_close(&key);
     buf_close(&end);
     buf_close(&body);
@@ -466,7 +471,12 @@ uint64_t follow_reopen(struct follow *f, bool reload)
     return generation;
 }
 
+int64_t follow_silent_ms(struct follow *f)
+{
+    return clock_boot_ms() - atomic_load(&f->heard_ms);
+}
+
 bool follow_healthy(struct follow *f)
 {
-    return atomic_load(&f->healthy) && clock_boot_ms() - atomic_load(&f->heard_ms) < silence_ms(f);
+    return atomic_load(&f->healthy) && follow_silent_ms(f) < silence_ms(f);
 }

@@ -37,3 +37,4 @@ void follow_stop(struct follow *f);
 uint64_t follow_reopen(struct follow *f, bool reload);
 /* Whether the watch is open and was heard of lately. */
 bool follow_healthy(struct follow *f);
+int64_t follow_silent_ms(struct follow *f); /* since the watch brought something */

@@ -2,6 +2,7 @@
 #include "common/base/log.h"
 #include "meta/guardian.h"
 #include "meta/member.h"
+#include "meta/metrics_rows.h"
 #include "meta/options.h"
 #include <stdio.h>
 
@@ -14,6 +15,8 @@ int main(int argc, char **argv)
 {
     static struct meta_options options;
     enum option_show show = OPTION_SHOW_NOTHING;
+    if (metrics_doc_asked(argc, argv, meta_metrics, META_METRICS))
+        return 0;
     struct err e = meta_options_parse(&options, argc, argv, &show);
     if (err_is(&e)) {
         fprintf(stderr, "baton-meta: %s\n", e.message);

@@ -56,7 +56,6 @@ struct member {
     struct admin admin;
     struct http_admin *http;
     struct reporter *reporter;
-    int64_t activating_ms; /* since when, 0: not */
     _Atomic bool fatal_told;
 
     /* what ends the process */
@@ -72,12 +71,6 @@ enum { EXIT_GRACE_MS = 2000 }; /* past --drain-timeout, for joining what waits f
 static void on_publish(void *ctx, enum role role, uint64_t epoch)
 {
     struct member *m = ctx;
-    int64_t now_ms = clock_boot_ms();
-    if (role == ROLE_ACTIVATING)
-        m->activating_ms = now_ms;
-    if (role == ROLE_LEADER && m->activating_ms)
-        meta_observe_activation(now_ms - m->activating_ms);
-    meta_count_role(role_str(role));
     if (role == ROLE_LEADER)
         log_info("leads with epoch %llu", (unsigned long long)epoch);
     board_set_role(m->board, role, epoch);
@@ -211,11 +204,6 @@ static struct err start_replica(struct member *m)
                                                   .max_txn_ops = o->max_txn_ops});
 }
 
-static void count_rpc(const char *path, int status)
-{
-    meta_count_rpc(path, status);
-}
-
 static struct err start_serving(struct member *m)
 {
     const struct meta_options *o = m->options;
@@ -234,7 +222,7 @@ static struct err start_serving(struct member *m)
                                                  .methods = m->methods,
                                                  .method_count = METHODS,
                                                  .threads = (int)o->rpc_threads,
-                                                 .answered = count_rpc,
+                                                 .answered = meta_count_rpc,
                                              });
     if (err_is(&e))
         return e;
@@ -245,7 +233,10 @@ static struct err start_serving(struct member *m)
                               .cluster = o->cluster,
                               .board = m->board,
                               .live = m->live,
-                              .store = m->store};
+    meta_metrics_methods(m->methods, METHODS);
+                              .store = m->store,
+                              .replica = m->replica,
+                              .rpc = m->rpc};
     e = admin_start(&m->admin, o->http, &m->http);
     if (!err_is(&e))
         log_info("http on %s", o->http);
@@ -432,3 +423,5 @@ int member_run(const struct meta_options *options, struct guardian_link *guardia
     stop(&m, by_ms);
     return failed ? 1 : 0;
 }
+    meta_metrics_init();
+    etcd_observe(meta_count_etcd);

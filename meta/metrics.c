@@ -1,136 +1,181 @@
 #include "meta/metrics.h"
-#include "common/base/metrics.h"
+#include "common/base/check.h"
+#include "common/base/mem.h"
 #include "common/base/rpc_status.h"
-#include "meta/board.h"
-#include "meta/store.h"
+#include "meta/core/dedup.h"
+#include "meta/metrics_rows.h"
 
-static const double seconds[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
-                                 0.2,   0.5,   1,     2,    5,    10,   0};
-static const double sizes[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 0};
+enum { STATUSES = RPC_UNAUTHENTICATED + 1 };
 
-static struct metric role = {.name = "baton_meta_role",
-                             .help = "1 for the role this member has, 0 for the others.",
-                             .kind = METRIC_GAUGE,
-                             .labels = {"role"}};
-static struct metric epoch = {.name = "baton_meta_epoch",
-                              .help = "Highest epoch this member has seen.",
-                              .kind = METRIC_GAUGE};
-static struct metric deadline = {
-    .name = "baton_meta_read_deadline_left_seconds",
-    .help = "How long the leader may still answer reads without another commit; 0 on others.",
-    .kind = METRIC_GAUGE};
-static struct metric applied = {.name = "baton_meta_applied_revision",
-                                .help = "Revision of etcd that the local state holds.",
-                                .kind = METRIC_GAUGE};
-static struct metric keys = {
-    .name = "baton_meta_keys", .help = "Keys in the key-value store.", .kind = METRIC_GAUGE};
-static struct metric ids = {.name = "baton_meta_request_ids",
-                            .help = "Request ids whose answers are kept.",
-                            .kind = METRIC_GAUGE};
-static struct metric role_changes = {.name = "baton_meta_role_changes_total",
-                                     .help = "Changes of role, by the role that began.",
-                                     .kind = METRIC_COUNTER,
-                                     .labels = {"role"}};
-static struct metric activation = {.name = "baton_meta_activation_seconds",
-                                   .help = "From a won takeover to serving.",
-                                   .kind = METRIC_HISTOGRAM,
-                                   .bounds = seconds};
-static struct metric commits = {.name = "baton_meta_commits_total",
-                                .help = "Commits, heartbeats among them, by outcome.",
-                                .kind = METRIC_COUNTER,
-                                .labels = {"outcome"}};
-static struct metric commit_time = {.name = "baton_meta_commit_seconds",
-                                    .help = "From the first attempt of a commit to its outcome.",
-                                    .kind = METRIC_HISTOGRAM,
-                                    .bounds = seconds};
-static struct metric batch = {.name = "baton_meta_commit_requests",
-                              .help = "Mutations in a commit that had any.",
-                              .kind = METRIC_HISTOGRAM,
-                              .bounds = sizes};
-static struct metric replayed = {.name = "baton_meta_replayed_total",
-                                 .help = "Mutations answered from the table of request ids.",
-                                 .kind = METRIC_COUNTER};
-static struct metric rpcs = {.name = "baton_meta_rpcs_total",
-                             .help = "Answered RPCs by method and status.",
-                             .kind = METRIC_COUNTER,
-                             .labels = {"method", "status"}};
-static struct metric etcd_errors = {.name = "baton_meta_etcd_errors_total",
-                                    .help =
-                                        "Commit attempts that etcd did not answer well, by reason.",
-                                    .kind = METRIC_COUNTER,
-                                    .labels = {"reason"}};
-static struct metric foreign = {.name = "baton_meta_foreign_writes_total",
-                                .help = "Writes below state/ in etcd that no member made.",
-                                .kind = METRIC_COUNTER};
+static struct metric *row(enum meta_metric m)
+{
+    return &meta_metrics[m];
+}
 
-static struct metric *const table[] = {
-    &role,    &epoch,       &deadline, &applied,  &keys, &ids,         &role_changes, &activation,
-    &commits, &commit_time, &batch,    &replayed, &rpcs, &etcd_errors, &foreign,
+static void count(enum meta_metric m, const char *label)
+{
+    cell_add(metric_cell(row(m), label), 1);
+}
+
+/* ---- commits ---- */
+
+static const char *const commit_kinds[] = {
+    [META_BATCH] = "batch", [META_HEARTBEAT] = "heartbeat", [META_PROBE] = "probe"};
+static const char *const outcomes[] = {
+    [COMMIT_APPLIED] = "applied",
+    [COMMIT_NEVER] = "refused",
+    [COMMIT_APPLIED_DEPOSED] = "applied_deposed",
+    [COMMIT_NOT_APPLIED] = "fenced",
+    [COMMIT_UNKNOWN] = "unknown",
 };
+static const char *const txn_kinds[] = {
+    [COMMIT_TXN_BATCH] = "batch", [COMMIT_TXN_SETTLE] = "settle", [COMMIT_TXN_PROBE] = "probe"};
 
-void meta_count_commit(size_t requests, int64_t spent_us)
+void meta_count_outcome(enum meta_commit_kind kind, enum commit_outcome_kind outcome)
 {
-    metric_observe(&commit_time, (double)spent_us / 1e6);
+    cell_add(metric_cell(row(META_COMMITS), commit_kinds[kind], outcomes[outcome]), 1);
+}
+
+void meta_observe_commit(size_t requests, int64_t spent_us)
+{
+    metric_observe(row(META_COMMIT_TIME), (double)spent_us / 1e6);
     if (requests)
-        metric_observe(&batch, (double)requests);
+        metric_observe(row(META_COMMIT_REQUESTS), (double)requests);
 }
 
-void meta_count_outcome(enum commit_outcome_kind kind)
+void meta_count_attempt(enum commit_txn_kind kind, size_t bytes)
 {
-    static const char *const words[] = {
-        [COMMIT_APPLIED] = "applied",
-        [COMMIT_NEVER] = "refused",
-        [COMMIT_APPLIED_DEPOSED] = "applied_deposed",
-        [COMMIT_NOT_APPLIED] = "fenced",
-        [COMMIT_UNKNOWN] = "unknown",
-    };
-    cell_add(metric_cell(&commits, words[kind]), 1);
+    count(META_COMMIT_ATTEMPTS, txn_kinds[kind]);
+    metric_add(row(META_COMMIT_BYTES), (double)bytes);
 }
 
-void meta_count_etcd_error(enum err_code code)
+void meta_count_write_refused(enum err_code code)
 {
-    cell_add(metric_cell(&etcd_errors, err_word(code)), 1);
-}
-
-void meta_count_foreign_write(void)
-{
-    metric_add(&foreign, 1);
+    count(META_WRITES_REFUSED, err_word(code));
 }
 
 void meta_count_replayed(void)
 {
-    metric_add(&replayed, 1);
+    metric_add(row(META_REPLAYED), 1);
 }
 
-void meta_count_role(const char *word)
+void meta_note_ids(const struct dedup_window *window, int64_t now_ms)
 {
-    cell_add(metric_cell(&role_changes, word), 1);
+    metric_set(row(META_ID_BYTES), (double)window->bytes);
+    metric_set(row(META_ID_WINDOW),
+               window->count ? (double)(now_ms - dedup_window_slot(window, 0)->seen_ms) / 1e3 : 0);
 }
 
-void meta_observe_activation(int64_t spent_ms)
+/* ---- state ---- */
+
+void meta_count_foreign_write(void)
 {
-    metric_observe(&activation, (double)spent_ms / 1e3);
+    metric_add(row(META_FOREIGN_WRITES), 1);
 }
 
-void meta_count_rpc(const char *method, int status)
+void meta_count_store_failure(enum err_code code)
 {
-    cell_add(metric_cell(&rpcs, method, rpc_status_str(status)), 1);
+    count(META_STORE_FAILURES, err_word(code));
 }
 
-void meta_metrics_write(struct buf *out, struct board *board, struct store *store)
+void meta_count_listing(void)
 {
-    struct board_self self;
-    struct board_leader leader;
-    struct store_size size;
-    board_self(board, &self);
-    board_leader(board, &leader);
-    store_size(store, &size);
-    for (int i = ROLE_FOLLOWER; i <= ROLE_STEPPING_DOWN; i++)
-        cell_set(metric_cell(&role, role_str((enum role)i)), (int)self.role == i);
-    metric_set(&epoch, (double)leader.epoch);
-    metric_set(&deadline, (double)self.deadline_left_ms / 1e3);
-    metric_set(&applied, (double)self.applied);
-    metric_set(&keys, (double)size.keys);
-    metric_set(&ids, (double)size.ids);
-    metrics_write(out, table, sizeof table / sizeof table[0]);
+    metric_add(row(META_LISTINGS), 1);
+}
+
+/* ---- etcd ---- */
+
+void meta_count_watch_opened(void)
+{
+    metric_add(row(META_WATCH_OPENS), 1);
+}
+
+void meta_count_etcd(const struct etcd_observation *o)
+{
+    cell_add(metric_cell(row(META_ETCD_CALLS), o->client, o->call, err_word(o->code)), 1);
+    if (o->spent_us >= 0)
+        cell_observe(metric_cell(row(META_ETCD_CALL_TIME), o->client, o->call),
+                     (double)o->spent_us / 1e6);
+    if (o->code != ERR_OK && o->code != ERR_CANCELLED)
+        cell_add(metric_cell(row(META_ETCD_ERRORS), o->endpoint, err_word(o->code)), 1);
+}
+
+/* ---- RPCs ---- */
+
+/* Cells by the method's row, so that counting an RPC compares no strings. */
+static struct {
+    const struct rpc_method *methods;
+    size_t count;
+    struct metric_cell **answered; /* [method][status], the last method is "other"; made on use */
+    struct metric_cell **times;    /* of unary methods */
+} served;
+
+void meta_metrics_methods(const struct rpc_method *methods, size_t count)
+{
+    PRE(!served.methods);
+    served.answered = mem_array((count + 1) * STATUSES, sizeof *served.answered);
+    served.times = mem_array(count, sizeof *served.times);
+    for (size_t i = 0; i < count; i++) {
+        metric_cell(row(META_RPCS), methods[i].path, rpc_status_str(RPC_OK));
+        if (methods[i].kind == RPC_UNARY)
+            served.times[i] = metric_cell(row(META_RPC_TIME), methods[i].path);
+    }
+    served.methods = methods;
+    served.count = count;
+}
+
+static struct metric_cell *answered_cell(const struct rpc_method *method, int status)
+{
+    size_t i = method ? (size_t)(method - served.methods) : served.count;
+    struct metric_cell **at = &served.answered[i * STATUSES + (size_t)status];
+    struct metric_cell *cell = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (!cell) {
+        cell = metric_cell(row(META_RPCS), method ? method->path : "other", rpc_status_str(status));
+        __atomic_store_n(at, cell, __ATOMIC_RELEASE);
+    }
+    return cell;
+}
+
+void meta_count_rpc(const struct rpc_method *method, int status, int64_t spent_us)
+{
+    PRE(status >= 0 && status < STATUSES);
+    cell_add(answered_cell(method, status), 1);
+    if (method && served.times[method - served.methods])
+        cell_observe(served.times[method - served.methods], (double)spent_us / 1e6);
+}
+
+void meta_count_read(const char *consistency)
+{
+    count(META_READS, consistency);
+}
+
+/* ---- what can be foreseen ---- */
+
+static void foresee(enum meta_metric m, const char *const *values)
+{
+    for (; *values; values++)
+        metric_cell(row(m), *values);
+}
+
+void meta_metrics_init(void)
+{
+    static const char *const takeovers[] = {"first",     "released", "leads-again",
+                                            "restarted", "silent",   NULL};
+    static const char *const phases[] = {"wait", "txn", "activation", "publish", NULL};
+    static const char *const consistencies[] = {"LEADER", NULL};
+    for (int i = ROLE_FOLLOWER; i <= ROLE_STEPPING_DOWN; i++) {
+        metric_cell(row(META_ROLE), role_str((enum role)i));
+        metric_cell(row(META_ROLE_CHANGES), role_str((enum role)i));
+    }
+    foresee(META_TAKEOVERS, takeovers);
+    foresee(META_TAKEOVER_PHASES, phases);
+    foresee(META_READS, consistencies);
+    metric_cell(row(META_STEP_DOWNS), "the member leaves");
+    metric_cell(row(META_WRITES_REFUSED), err_word(ERR_OVERLOADED));
+    metric_cell(row(META_STORE_FAILURES), err_word(ERR_CORRUPT));
+    for (int kind = META_BATCH; kind <= META_PROBE; kind++)
+        for (int outcome = COMMIT_APPLIED; outcome <= COMMIT_UNKNOWN; outcome++)
+            metric_cell(row(META_COMMITS), commit_kinds[kind], outcomes[outcome]);
+    for (int kind = COMMIT_TXN_BATCH; kind <= COMMIT_TXN_PROBE; kind++)
+        metric_cell(row(META_COMMIT_ATTEMPTS), txn_kinds[kind]);
 }

@@ -1,21 +1,57 @@
-/* What baton-meta counts. Any thread. */
+/* What a member counts. Any thread, before and after anything else exists. What is shown as it is
+ * now, and not counted, is collected by meta/metrics_collect.h. */
 #pragma once
-#include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/io/etcd_observe.h"
+#include "common/io/rpc_server.h"
 #include "meta/core/commit.h"
+#include "meta/core/election.h"
 
-struct board;
-struct store;
+struct dedup_window;
 
-void meta_count_commit(size_t requests, int64_t spent_us);
-void meta_count_outcome(enum commit_outcome_kind kind);
-void meta_count_etcd_error(enum err_code code);
-void meta_count_foreign_write(void);
+/* Makes the series that can be foreseen, so that they start at 0 and not with their first event.
+ * Once, before the threads. */
+void meta_metrics_init(void);
+
+/* ---- commits (the replica) ---- */
+enum meta_commit_kind { META_BATCH, META_HEARTBEAT, META_PROBE };
+void meta_count_outcome(enum meta_commit_kind kind, enum commit_outcome_kind outcome);
+/* Of an applied commit: mutations in it (0: none) and how long it took. */
+void meta_observe_commit(size_t requests, int64_t spent_us);
+void meta_count_attempt(enum commit_txn_kind kind, size_t bytes);
+/* A mutation that was not carried out; err is what its caller is told. */
+void meta_count_write_refused(enum err_code code);
 void meta_count_replayed(void);
-void meta_count_role(const char *role);
-/* From winning a takeover to serving. */
-void meta_observe_activation(int64_t spent_ms);
-void meta_count_rpc(const char *method, int status);
+/* The table of request ids as the leader keeps it; after each commit. */
+void meta_note_ids(const struct dedup_window *window, int64_t now_ms);
 
-/* Appends the exposition, with the gauges as they are now. */
-void meta_metrics_write(struct buf *out, struct board *board, struct store *store);
+/* ---- state ---- */
+void meta_count_foreign_write(void);
+void meta_count_store_failure(enum err_code code);
+void meta_count_listing(void);
+/* The watch brought this revision, which the replica has not applied yet. */
+void meta_note_seen_revision(int64_t revision);
+
+/* ---- etcd ---- */
+void meta_count_watch_opened(void);
+/* Granted or kept just now; ttl_ms 0: lost or given back. */
+void meta_note_lease(int64_t ttl_ms);
+/* For etcd_observe. */
+void meta_count_etcd(const struct etcd_observation *o);
+
+/* ---- election ---- */
+/* The seat moved to another state; why it did. Election thread. */
+void meta_note_seat(enum seat to, const char *why);
+/* The replica holds the takeover: reads and writes may be answered. */
+void meta_note_activated(void);
+/* Everybody on this member knows the role now. Election thread. */
+void meta_note_published(enum role role);
+void meta_count_step_down(const char *why); /* why is a constant */
+
+/* ---- RPCs ---- */
+/* The methods that are served, borrowed for ever. Once, before the first call. */
+void meta_metrics_methods(const struct rpc_method *methods, size_t count);
+/* For rpc_server_config.answered. */
+void meta_count_rpc(const struct rpc_method *method, int status, int64_t spent_us);
+/* A read of the key-value store: "LEADER", "QUORUM", "STALE". */
+void meta_count_read(const char *consistency);

@@ -6,7 +6,6 @@
 #include "meta/candidate.h"
 #include "meta/core/keys.h"
 #include "meta/follow.h"
-#include "meta/metrics.h"
 #include "meta/replica_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -158,8 +157,6 @@ void replica_post_answer(struct replica *r, uint64_t attempt, const struct etcd_
     item->err = reply->err;
     if (!err_is(&item->err))
         item->err = etcd_decode_txn(reply->body, &item->result);
-    if (err_is(&item->err))
-        meta_count_etcd_error(item->err.code);
     queue_push_always(r->inbox, item);
 }
 

@@ -52,6 +52,13 @@ void replica_free(struct replica *r);
 /* Before anything is said to it: whom it tells. */
 void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow);
 
+/* For metrics; any thread. What waits or is in flight, and the limits. */
+struct replica_pending {
+    size_t count, bytes;
+    int64_t max_count, max_bytes, max_id_bytes;
+};
+void replica_pending(struct replica *r, struct replica_pending *out);
+
 /* Any thread. An error (OVERLOADED, or why this member takes no writes) leaves w the caller's. */
 struct err replica_submit(struct replica *r, struct write *w);
 

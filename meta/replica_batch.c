@@ -33,9 +33,22 @@ struct err replica_submit(struct replica *r, struct write *w)
         l->bytes += w->bytes;
     }
     pthread_mutex_unlock(&l->lock);
+    if (e.code == ERR_OVERLOADED)
+        meta_count_write_refused(e.code);
     if (wake)
         replica_wake(r);
     return e;
+}
+
+void replica_pending(struct replica *r, struct replica_pending *out)
+{
+    *out = (struct replica_pending){.max_count = r->cfg.max_pending,
+                                    .max_bytes = r->cfg.max_pending_bytes,
+                                    .max_id_bytes = r->cfg.dedup_bytes};
+    pthread_mutex_lock(&r->writes.lock);
+    out->count = r->writes.count;
+    out->bytes = r->writes.bytes;
+    pthread_mutex_unlock(&r->writes.lock);
 }
 
 static void write_done(struct replica *r, struct write *w, const struct err *err,
@@ -45,6 +58,8 @@ static void write_done(struct replica *r, struct write *w, const struct err *err
     r->writes.count--;
     r->writes.bytes -= w->bytes;
     pthread_mutex_unlock(&r->writes.lock);
+    if (err_is(err) && !answer)
+        meta_count_write_refused(err->code);
     w->done(w, err, answer, r->lead.epoch);
 }
 

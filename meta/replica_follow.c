@@ -35,6 +35,7 @@ void replica_drop_state(struct replica *r, const struct err *why)
     log_limited(&r->broken_limit, LOG_ERROR,
                 "the local state is of no use (%s): %s; it is listed anew from etcd",
                 err_word(why->code), why->message);
+    meta_count_store_failure(why->code);
     r->broken = true;
     r->opened = false;
     replica_set_applied(r, 0);

@@ -40,7 +40,7 @@ static void renew(struct replica *r, const struct commit_outcome *o)
 
 static void batch_applied(struct replica *r, const struct commit_outcome *o)
 {
-    meta_count_commit(r->bare ? 0 : r->batch.request_count, clock_mono_us() - r->began_us);
+    meta_observe_commit(r->bare ? 0 : r->batch.request_count, clock_mono_us() - r->began_us);
     if (r->mode == REPLICA_ACTIVATING) {
         r->beat_revision = o->revision;
         r->beat_record = r->flight_record;
@@ -49,9 +49,10 @@ static void batch_applied(struct replica *r, const struct commit_outcome *o)
     if (r->mode == REPLICA_LEADING && o->kind == COMMIT_APPLIED)
         batch_apply(r, o->revision);
     struct err e = OK_ERR;
-    if (o->revision && !r->bare)
+    if (o->revision && !r->bare) {
         plan_committed(&r->batch, o->revision, clock_boot_ms());
-    else if (!o->revision)
+        meta_note_ids(&r->window, clock_boot_ms());
+    } else if (!o->revision)
         e = err_make(ERR_OUTCOME_UNKNOWN, "it was committed, but its revision is no longer known");
     if (o->kind == COMMIT_APPLIED)
         renew(r, o);
@@ -71,12 +72,18 @@ static void finish_step_down(struct replica *r)
                    &(struct election_event){.kind = ELECTION_SETTLED, .epoch = r->lead.epoch});
 }
 
+static void count_outcome(const struct replica *r, const struct commit_outcome *o)
+{
+    bool heartbeat = r->bare || r->batch.request_count == 0;
+    meta_count_outcome(o->probe ? META_PROBE : heartbeat ? META_HEARTBEAT : META_BATCH, o->kind);
+}
+
 static void on_outcome(struct replica *r, const struct commit_outcome *o)
 {
     struct err e = o->err;
     bool deposed = o->kind != COMMIT_APPLIED && o->kind != COMMIT_NEVER;
     r->in_flight = false;
-    meta_count_outcome(o->kind);
+    count_outcome(r, o);
     if (deposed) /* before its callers are told: the local state may lack what was applied */
         board_close_gate(r->cfg.board, r->lead.epoch);
     switch (o->kind) {
@@ -134,6 +141,7 @@ void lead_carry_out(struct replica *r, struct commit_effects *effects)
         a->replica = r;
         a->number = send->attempt;
         etcd_encode_txn(&body, send->txn);
+        meta_count_attempt(send->kind, body.len);
         etcd_call(r->etcd, ETCD_PATH_TXN, buf_view(&body), (int)send->endpoint, send->timeout_ms,
                   on_reply, a);
         buf_close(&body);
@@ -254,6 +262,7 @@ void lead_try_activate(struct replica *r)
     board_extend_gate(r->cfg.board, r->lead.epoch,
                       r->renew_ms + r->lead.ttl_ms - r->lead.margin_ms);
     batch_open_writes(r);
+    meta_note_activated();
     candidate_post(r->candidate,
                    &(struct election_event){.kind = ELECTION_ACTIVATED, .epoch = r->lead.epoch});
 }

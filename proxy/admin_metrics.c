@@ -1,68 +1,60 @@
 #include "proxy/admin_metrics.h"
+#include "common/base/mem.h"
 #include "common/base/rpc_status.h"
-#include "common/base/metrics.h"
+#include "proxy/metrics_rows.h"
 #include <stddef.h>
+#include <stdlib.h>
 
-static struct metric rpcs = {
-    .name = "baton_proxy_calls_total",
-    .help = "Calls that ended, by what is known of the method and by gRPC status.",
-    .kind = METRIC_COUNTER,
-    .labels = {"class", "status"}};
-
-/* Numbers that are the sum of one field over all workers. */
-static struct row {
-    struct metric metric;
+/* Metrics that are the sum of one field over all workers. */
+static const struct {
+    enum proxy_metric metric;
     size_t offset;
-    uint64_t published;
-} rows[] = {
-#define COUNTER(field, text)                                                                       \
-    {                                                                                              \
-        {.name = "baton_proxy_" #field "_total", .help = text, .kind = METRIC_COUNTER},            \
-            offsetof(struct stats, field), 0                                                       \
-    }
-#define GAUGE(title, field, text)                                                                  \
-    {                                                                                              \
-        {.name = "baton_proxy_" title, .help = text, .kind = METRIC_GAUGE},                        \
-            offsetof(struct stats, field), 0                                                       \
-    }
-    COUNTER(cancelled, "Calls that their clients gave up."),
-    COUNTER(attempts, "Requests sent to a member; more than calls when some were sent again."),
-    COUNTER(replays, "Calls sent again although an earlier attempt has an unknown outcome."),
-    COUNTER(parked, "Calls that had to wait for a leader."),
-    COUNTER(connects, "Connections to members that were tried."),
-    COUNTER(connect_failures, "Connections to members that could not be made."),
-    COUNTER(bytes_in, "Request bytes received from clients."),
-    COUNTER(bytes_out, "Answer bytes received from members."),
-    COUNTER(clients_accepted, "Client connections accepted."),
-    GAUGE("parked_calls", parked_now, "Calls that wait for a leader now."),
-    GAUGE("clients", clients, "Client connections now."),
-    GAUGE("calls", calls, "Calls in progress now."),
-    GAUGE("relay_bytes", relay_bytes, "Answer bytes that clients have not taken yet."),
-    GAUGE("replay_bytes", replay_bytes, "Request bytes kept to send them again."),
+} sums[] = {
+    {PROXY_CANCELLED, offsetof(struct stats, cancelled)},
+    {PROXY_CALLS, offsetof(struct stats, calls)},
+    {PROXY_REQUEST_BYTES, offsetof(struct stats, request_bytes)},
+    {PROXY_ANSWER_BYTES, offsetof(struct stats, answer_bytes)},
+    {PROXY_ATTEMPTS, offsetof(struct stats, attempts)},
+    {PROXY_REPLAYS, offsetof(struct stats, replays)},
+    {PROXY_PARKED, offsetof(struct stats, parked)},
+    {PROXY_PARKED_NOW, offsetof(struct stats, parked_now)},
+    {PROXY_CONNECTS, offsetof(struct stats, connects)},
+    {PROXY_CONNECT_FAILURES, offsetof(struct stats, connect_failures)},
+    {PROXY_CONNECTIONS_LOST, offsetof(struct stats, connections_lost)},
+    {PROXY_CLIENTS_ACCEPTED, offsetof(struct stats, clients_accepted)},
+    {PROXY_CLIENTS, offsetof(struct stats, clients)},
+    {PROXY_RELAY_BYTES, offsetof(struct stats, relay_bytes)},
+    {PROXY_REPLAY_BYTES, offsetof(struct stats, replay_bytes)},
 };
-#define ROWS (sizeof rows / sizeof rows[0])
-
-static struct metric limits = {.name = "baton_proxy_limit_hits_total",
-                               .help = "Calls or clients refused because of a limit.",
-                               .kind = METRIC_COUNTER,
-                               .labels = {"limit"}};
-static struct metric epoch = {
-    .name = "baton_proxy_leader_epoch", .help = "The highest epoch known.", .kind = METRIC_GAUGE};
-static struct metric known = {.name = "baton_proxy_leader_known",
-                              .help = "1 while every worker knows a leader.",
-                              .kind = METRIC_GAUGE};
 
 static const struct {
     const char *name;
     size_t offset;
-} limit_rows[] = {
+} limits[] = {
     {"park", offsetof(struct stats, limit_park)},
     {"headers", offsetof(struct stats, limit_headers)},
     {"relay", offsetof(struct stats, limit_relay)},
+    {"replay", offsetof(struct stats, limit_replay)},
     {"resets", offsetof(struct stats, limit_reset)},
     {"frames", offsetof(struct stats, limit_frames)},
     {"idle", offsetof(struct stats, limit_idle)},
 };
+
+static const struct {
+    const char *name;
+    enum relay_event event;
+} retries[] = {
+    {"not_sent", RELAY_NOT_SENT},     {"refused", RELAY_REFUSED},
+    {"not_executed", RELAY_NOT_DONE}, {"lost", RELAY_LOST},
+    {"superseded", RELAY_SUPERSEDED},
+};
+
+static const char *const classes[METHOD_CLASSES] = {"other", "read", "mutation"};
+
+static struct metric *row(enum proxy_metric m)
+{
+    return &proxy_metrics[m];
+}
 
 static uint64_t sum(const struct server *s, size_t offset)
 {
@@ -72,67 +64,109 @@ static uint64_t sum(const struct server *s, size_t offset)
     return all;
 }
 
-static void raise_to(struct metric_cell *cell, uint64_t total)
+static void collect_sums(const struct server *s)
 {
-    double missing = (double)total - cell_value(cell);
-    if (missing > 0)
-        cell_add(cell, missing);
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        uint64_t now = sum(s, sums[i].offset);
+        if (row(sums[i].metric)->kind == METRIC_GAUGE)
+            metric_set(row(sums[i].metric), (double)now);
+        else
+            metric_raise(row(sums[i].metric), (double)now);
+    }
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        cell_raise(metric_cell(row(PROXY_LIMIT_HITS), limits[i].name),
+                   (double)sum(s, limits[i].offset));
+    cell_raise(metric_cell(row(PROXY_LIMIT_HITS), "clients"), (double)server_refused_clients(s));
+    for (size_t i = 0; i < sizeof retries / sizeof retries[0]; i++)
+        cell_raise(metric_cell(row(PROXY_RETRIES), retries[i].name),
+                   (double)sum(s, offsetof(struct stats, retries) +
+                                      sizeof(uint64_t) * (size_t)retries[i].event));
 }
 
+/* What never happened has no series, but for the good end of each class: rates of it start at 0. */
 static void collect_rpcs(const struct server *s)
 {
-    static const char *const classes[METHOD_CLASSES] = {"other", "read", "mutation"};
     for (int c = 0; c < METHOD_CLASSES; c++)
         for (int i = 0; i < STATS_STATUSES; i++) {
             uint64_t n = sum(s, offsetof(struct stats, rpcs) +
                                     sizeof(uint64_t) * (size_t)(c * STATS_STATUSES + i));
-            if (n)
-                raise_to(metric_cell(&rpcs, classes[c],
-                                     i <= RPC_UNAUTHENTICATED ? rpc_status_str(i) : "none"),
-                         n);
+            if (n || i == RPC_OK)
+                cell_raise(metric_cell(row(PROXY_RPCS), classes[c],
+                                       i <= RPC_UNAUTHENTICATED ? rpc_status_str(i) : "none"),
+                           (double)n);
         }
 }
 
-/* The histogram of parking times: counted by the workers, written here. */
-static void write_park_times(const struct server *s, struct buf *out)
+static void collect_histogram(const struct server *s, struct metric_cell *cell, size_t offset)
 {
-    static const char name[] = "baton_proxy_parked_seconds";
-    uint64_t below = 0;
-    buf_printf(out, "# HELP %s How long calls waited for a leader.\n# TYPE %s histogram\n", name,
-               name);
-    for (size_t i = 0; i <= STATS_PARK_BUCKETS; i++) {
-        below += sum(s, offsetof(struct stats, park_buckets) + i * sizeof(uint64_t));
-        if (i < STATS_PARK_BUCKETS)
-            buf_printf(out, "%s_bucket{le=\"%g\"} %llu\n", name,
-                       (double)stats_park_bounds_ms[i] / 1000, (unsigned long long)below);
+    uint64_t buckets[STATS_BUCKETS_MAX];
+    for (size_t i = 0; i < STATS_BUCKETS_MAX; i++)
+        buckets[i] =
+            sum(s, offset + offsetof(struct stats_histogram, buckets) + i * sizeof buckets[0]);
+    uint64_t ns = sum(s, offset + offsetof(struct stats_histogram, sum_ns));
+    cell_set_histogram(cell, buckets, (double)ns / 1e9);
+}
+
+static void collect_times(const struct server *s)
+{
+    collect_histogram(s, metric_cell(row(PROXY_PARKED_TIME)), offsetof(struct stats, parked_times));
+    collect_histogram(s, metric_cell(row(PROXY_ADDED_TIME)), offsetof(struct stats, added_times));
+    for (int c = 0; c < METHOD_CLASSES; c++)
+        collect_histogram(s, metric_cell(row(PROXY_CALL_TIME), classes[c]),
+                          offsetof(struct stats, call_times) +
+                              (size_t)c * sizeof(struct stats_histogram));
+}
+
+static void add_upstream(const struct upstream_told *u)
+{
+    struct metric_cell *connections = metric_cell(row(PROXY_UPSTREAM_CONNECTIONS), u->name);
+    struct metric_cell *streams = metric_cell(row(PROXY_UPSTREAM_STREAMS), u->name);
+    cell_add(connections, u->connections);
+    cell_add(streams, u->streams);
+}
+
+/* Only what the workers dial now: members that are gone have no series any more. */
+static void collect_upstreams(const struct server *s)
+{
+    struct upstream_told *told = mem_array(FOLLOW_TARGETS_MAX, sizeof *told);
+    metric_clear(row(PROXY_UPSTREAM_CONNECTIONS));
+    metric_clear(row(PROXY_UPSTREAM_STREAMS));
+    for (size_t i = 0; i < server_worker_count(s); i++) {
+        size_t n = worker_upstreams(server_worker(s, i), told, FOLLOW_TARGETS_MAX);
+        for (size_t k = 0; k < n; k++)
+            add_upstream(&told[k]);
     }
-    buf_printf(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %g\n%s_count %llu\n", name,
-               (unsigned long long)below, name,
-               (double)sum(s, offsetof(struct stats, park_ms)) / 1000, name,
-               (unsigned long long)below);
+    free(told);
+}
+
+static void collect_leader(const struct server *s)
+{
+    const struct stats *first = &server_worker(s, 0)->stats;
+    metric_set(row(PROXY_EPOCH), (double)stat_get(&first->epoch));
+    metric_raise(row(PROXY_LEADER_CHANGES), (double)stat_get(&first->leader_changes));
+    metric_set(row(PROXY_LEADER_KNOWN),
+               sum(s, offsetof(struct stats, leader_known)) == server_worker_count(s));
+}
+
+static void collect_limits(const struct server *s)
+{
+    const struct proxy_options *o = &server_worker(s, 0)->shared->options;
+    double workers = (double)server_worker_count(s);
+    metric_set(row(PROXY_WORKERS), workers);
+    metric_set(row(PROXY_PARKED_LIMIT), workers * (double)o->park_calls);
+    metric_set(row(PROXY_RELAY_LIMIT), workers * (double)o->relay_bytes);
+    metric_set(row(PROXY_REPLAY_LIMIT), workers * (double)o->replay_bytes);
+    metric_set(row(PROXY_CLIENTS_LIMIT), (double)server_max_clients(s));
+    metric_set(row(PROXY_DRAINING), server_is_draining(s));
 }
 
 void admin_metrics_write(const struct server *s, struct buf *out)
 {
-    struct metric *table[ROWS + 4];
-    size_t n = 0;
+    collect_sums(s);
     collect_rpcs(s);
-    table[n++] = &rpcs;
-    for (size_t i = 0; i < ROWS; i++) {
-        uint64_t now = sum(s, rows[i].offset);
-        if (rows[i].metric.kind == METRIC_GAUGE)
-            metric_set(&rows[i].metric, (double)now);
-        else
-            raise_to(metric_cell(&rows[i].metric), now);
-        table[n++] = &rows[i].metric;
-    }
-    for (size_t i = 0; i < sizeof limit_rows / sizeof limit_rows[0]; i++)
-        raise_to(metric_cell(&limits, limit_rows[i].name), sum(s, limit_rows[i].offset));
-    table[n++] = &limits;
-    metric_set(&epoch, (double)stat_get(&server_worker(s, 0)->stats.epoch));
-    metric_set(&known, sum(s, offsetof(struct stats, leader_known)) == server_worker_count(s));
-    table[n++] = &epoch;
-    table[n++] = &known;
-    write_park_times(s, out);
-    metrics_write(out, table, n);
+    collect_times(s);
+    collect_leader(s);
+    collect_upstreams(s);
+    collect_limits(s);
+    metrics_write(out, proxy_metrics, PROXY_METRICS);
 }

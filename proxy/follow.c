@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TARGETS_MAX (LEADER_SEEDS_MAX + 64)
 #define LEADERS_MAX 16 /* room for leaders when members name others without measure */
 #define LIST_EVERY_MS 10000
 /* A member repeats its state each second; one that never did is not called silent. */
@@ -79,7 +78,8 @@ static void apply(struct follow *f, enum leader_change change)
         return;
     log_change(f, change);
     worker_tell_leader(f->worker);
-    f->leader = f->view.known ? find_or_add(f, f->view.addr, TARGETS_MAX + LEADERS_MAX) : NULL;
+    f->leader =
+        f->view.known ? find_or_add(f, f->view.addr, FOLLOW_TARGETS_MAX + LEADERS_MAX) : NULL;
     if (!f->leader)
         return;
     f->listed_ms = 0;
@@ -177,7 +177,7 @@ void follow_on_members(struct follow *f, const char *cluster_id, const char *con
     for (struct target *t = f->targets; t; t = t->next)
         t->listed = false;
     for (size_t i = 0; i < n; i++) {
-        struct target *t = find_or_add(f, addrs[i], TARGETS_MAX);
+        struct target *t = find_or_add(f, addrs[i], FOLLOW_TARGETS_MAX);
         if (t)
             t->listed = true;
     }
@@ -205,7 +205,7 @@ static void add_address(struct follow *f, struct target *seed, const struct addr
     if (getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST))
         return;
     snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, seed->port);
-    struct target *t = find_or_add(f, text, TARGETS_MAX);
+    struct target *t = find_or_add(f, text, FOLLOW_TARGETS_MAX);
     if (t && t != seed && !t->is_seed && !t->parent)
         t->parent = seed;
 }
@@ -272,7 +272,7 @@ static void add_seeds(struct follow *f, const char *members)
     while (*members) {
         size_t n = strcspn(members, ",");
         snprintf(name, sizeof name, "%.*s", (int)n, members);
-        struct target *t = n ? find_or_add(f, name, TARGETS_MAX) : NULL;
+        struct target *t = n ? find_or_add(f, name, FOLLOW_TARGETS_MAX) : NULL;
         if (t && !t->is_seed) {
             t->is_seed = true;
             t->seed = leader_view_add_seed(&f->view);

@@ -4,6 +4,8 @@
 #include "proxy/core/leader_view.h"
 #include "proxy/target.h"
 
+#define FOLLOW_TARGETS_MAX (LEADER_SEEDS_MAX + 64)
+
 struct follow {
     struct worker *worker;
     struct leader_view view;

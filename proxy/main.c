@@ -2,6 +2,7 @@
 #include "common/base/log.h"
 #include "proto/baton_desc.h"
 #include "proxy/admin.h"
+#include "proxy/metrics_rows.h"
 #include "proxy/server.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,8 @@ int main(int argc, char **argv)
     struct proxy_options *o = &shared.options;
     enum option_show show = OPTION_SHOW_NOTHING;
     enum log_level level = LOG_INFO;
+    if (metrics_doc_asked(argc, argv, proxy_metrics, PROXY_METRICS))
+        return 0;
     log_init("baton-proxy", LOG_INFO);
     struct err e = proxy_options_parse(o, &argc, argv, &show);
     if (err_is(&e))

@@ -22,11 +22,26 @@ static void set_timer(struct call *c)
         worker_wheel_set(c->worker, &c->timer, at_ms);
 }
 
+/* How long the client waited, and how much of that was not the leader's: what came before the last
+ * attempt was sent, and what follows the turn of the loop that brought the end of its answer.
+ * Streams last as long as their clients like. */
+static void count_time(struct call *c)
+{
+    struct stats *s = &c->worker->stats;
+    int64_t now_ns = worker_clock_ns();
+    if (c->unary || c->class == METHOD_OTHER)
+        stat_observe(&s->call_times[c->class], stats_call_bounds, now_ns - c->arrived_ns);
+    if (c->state == CALL_COMMITTED)
+        stat_observe(&s->added_times, stats_added_bounds,
+                     c->sent_ns - c->arrived_ns + now_ns - worker_turn_ns(c->worker));
+}
+
 void call_count(struct call *c, uint64_t status)
 {
     if (status >= STATS_STATUSES)
         status = STATS_STATUSES - 1;
     stat_add(&c->worker->stats.rpcs[c->class][status], 1);
+    count_time(c);
 }
 
 /* The call is decided: no attempt, no timer, no place in the line. */
@@ -38,13 +53,8 @@ void call_settle(struct call *c)
 
 static void count_parked(struct call *c)
 {
-    struct stats *s = &c->worker->stats;
     int64_t ms = worker_now_ms(c->worker) - c->parked_since_ms;
-    int i = 0;
-    while (i < STATS_PARK_BUCKETS && ms > stats_park_bounds_ms[i])
-        i++;
-    stat_add(&s->park_buckets[i], 1);
-    stat_add(&s->park_ms, (uint64_t)ms);
+    stat_observe(&c->worker->stats.parked_times, stats_parked_bounds, ms * 1000000);
 }
 
 void call_leave_lot(struct call *c)
@@ -127,6 +137,7 @@ static void send_to(struct call *c, struct uplink *l)
     call_leave_lot(c);
     c->state = CALL_SENT;
     c->sent_to = l->target;
+    c->sent_ns = worker_clock_ns();
     c->attempts++;
     if (c->first_sent_ms == RELAY_NEVER)
         c->first_sent_ms = worker_now_ms(w);
@@ -216,6 +227,8 @@ void call_decide(struct call *c, enum relay_event event)
     if (c->state == CALL_SENT)
         call_drop_answer(c);
     up_stream_drop(&c->up, H2_CANCEL);
+    if (v.act != RELAY_FAIL)
+        stat_add(&w->stats.retries[event], 1);
     if (v.repeats) {
         c->unknown = true;
         c->replays++;

@@ -52,6 +52,7 @@ struct call {
     bool answer_reset; /* ends with a reset instead, of reset_code */
     uint32_t reset_code;
     struct relay_verdict failure; /* act FAIL: these are the trailers, not the leader's */
+    int64_t arrived_ns, sent_ns;  /* worker_turn_ns, worker_clock_ns of the last attempt */
     int64_t arrived_ms, deadline_ms, park_until_ms, first_sent_ms, parked_since_ms, due_ms;
     struct target *sent_to; /* by the last attempt; only compared */
     unsigned refusals, replays, attempts;

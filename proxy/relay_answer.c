@@ -132,7 +132,7 @@ static void call_data(struct up_stream *up, struct bytes data)
 {
     struct call *c = (struct call *)up;
     struct worker *w = c->worker;
-    stat_add(&w->stats.bytes_out, data.len);
+    stat_add(&w->stats.answer_bytes, data.len);
     if (call_answer(c).len == 0)
         c->moved_ms = worker_now_ms(w);
     w->relay_bytes += data.len;

@@ -29,6 +29,7 @@ struct call *call_open(struct client *k, int32_t stream_id)
     c->up.ops = &call_ops;
     c->up.link = NULL;
     replay_init(&c->body, REPLAY_CALL_BYTES, &w->replay_budget);
+    c->arrived_ns = worker_turn_ns(w);
     c->arrived_ms = worker_now_ms(w);
     c->deadline_ms = c->first_sent_ms = RELAY_NEVER;
     c->park_until_ms = c->arrived_ms + w->shared->options.park_timeout_ms;
@@ -123,14 +124,17 @@ static void credit_received(struct call *c)
 
 void call_on_request_data(struct call *c, struct bytes data)
 {
-    stat_add(&c->worker->stats.bytes_in, data.len);
+    stat_add(&c->worker->stats.request_bytes, data.len);
     if (c->state == CALL_DONE) {
         client_credit(c, data.len);
         return;
     }
     c->owed += data.len;
     c->received += data.len;
+    bool was_whole = c->body.whole;
     replay_append(&c->body, data, c->state != CALL_PARKED);
+    if (was_whole && !c->body.whole)
+        stat_add(&c->worker->stats.limit_replay, 1);
     if (c->state == CALL_PARKED)
         return;
     if (!c->widened && c->received > (size_t)c->worker->shared->first_window / 4) {

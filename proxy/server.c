@@ -252,6 +252,16 @@ struct worker *server_worker(const struct server *s, size_t i)
     return s->workers[i];
 }
 
+size_t server_max_clients(const struct server *s)
+{
+    return s->max_clients;
+}
+
+uint64_t server_refused_clients(const struct server *s)
+{
+    return stat_get(&s->refused);
+}
+
 bool server_is_draining(const struct server *s)
 {
     return __atomic_load_n(&s->draining, __ATOMIC_RELAXED);

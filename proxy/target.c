@@ -193,6 +193,7 @@ void target_on_lost(struct target *t, struct uplink *l, const char *why)
     if (!l->ready) {
         on_failure(t, why);
     } else if (!l->retired) {
+        stat_add(&t->follow->worker->stats.connections_lost, 1);
         log_limited(&limit, LOG_INFO, "%s: connection lost: %s", t->name, why);
         pause_after_loss(t, now_of(t) - l->opened_ms);
     }

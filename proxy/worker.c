@@ -16,9 +16,6 @@
 /* After the drain time: for the last answers to leave. */
 #define LAST_WORDS_MS 500
 
-const int64_t stats_park_bounds_ms[STATS_PARK_BUCKETS] = {5,   10,   25,   50,    100,
-                                                          250, 1000, 5000, 15000, 30000};
-
 static void on_wheel(uv_timer_t *timer)
 {
     struct worker *w = timer->data;
@@ -68,6 +65,7 @@ static void before_wait(uv_prepare_t *prepare)
         flush_all(w);
         reap(w);
     }
+    w->turn_ns = 0;
 }
 
 static void publish(struct worker *w)
@@ -75,6 +73,7 @@ static void publish(struct worker *w)
     stat_set(&w->stats.relay_bytes, w->relay_bytes);
     stat_set(&w->stats.replay_bytes, w->replay_budget.used);
     stat_set(&w->stats.clients, __atomic_load_n(&w->load, __ATOMIC_RELAXED));
+    worker_tell_upstreams(w);
 }
 
 static void for_each_client(struct worker *w, void (*act)(struct client *k, int64_t arg),
@@ -184,29 +183,6 @@ void worker_post(struct worker *w, enum mail_kind kind, int fd, const char *peer
         __atomic_fetch_add(&w->load, 1, __ATOMIC_RELAXED);
     queue_push_always(w->mailbox, m);
     uv_async_send(&w->wake);
-}
-
-void worker_tell_leader(struct worker *w)
-{
-    const struct leader_view *v = &w->follow.view;
-    pthread_mutex_lock(&w->told_lock);
-    w->told.known = v->known;
-    w->told.epoch = v->epoch;
-    memcpy(w->told.cluster_id, v->cluster_id, sizeof v->cluster_id);
-    memcpy(w->told.leader_id, v->leader_id, sizeof v->leader_id);
-    memcpy(w->told.addr, v->addr, sizeof v->addr);
-    pthread_mutex_unlock(&w->told_lock);
-    stat_set(&w->stats.epoch, v->epoch);
-    stat_set(&w->stats.leader_known, v->known);
-    if (v->known)
-        stat_set(&w->stats.ever_known, 1);
-}
-
-void worker_leader(struct worker *w, struct leader_told *out)
-{
-    pthread_mutex_lock(&w->told_lock);
-    *out = w->told;
-    pthread_mutex_unlock(&w->told_lock);
 }
 
 static void *run(void *arg)

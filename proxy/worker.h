@@ -39,6 +39,12 @@ struct leader_told {
     char cluster_id[LEADER_NAME_MAX], leader_id[LEADER_NAME_MAX], addr[LEADER_NAME_MAX];
 };
 
+/* An address that is dialled, as other threads are told. */
+struct upstream_told {
+    char name[256];
+    unsigned connections, streams; /* ready ones; open ones on them */
+};
+
 struct worker {
     struct proxy_shared *shared;
     int index;
@@ -58,7 +64,9 @@ struct worker {
     struct client *clients;
     struct follow follow;
     pthread_mutex_t told_lock;
-    struct leader_told told; /* under told_lock */
+    struct leader_told told; /* under told_lock, and so are: */
+    struct upstream_told upstreams[FOLLOW_TARGETS_MAX];
+    size_t upstream_count;
     struct parking parking;
     struct ramp ramp;
     struct wheel wheel;
@@ -69,6 +77,7 @@ struct worker {
     size_t free_call_count;
     int64_t complaint_slot; /* lines about clients that speak something else */
     unsigned complaints, ticks;
+    int64_t turn_ns; /* when the turn of the loop began; 0: nobody asked in this one */
     bool pump, draining, stopping;
     int64_t drain_started_ms;
     void (*on_end)(void *arg);
@@ -81,6 +90,18 @@ static inline int64_t worker_now_ms(const struct worker *w)
     return (int64_t)uv_now(&w->loop);
 }
 
+/* For measuring: the clock, and the clock when this turn of the loop first asked. */
+static inline int64_t worker_clock_ns(void)
+{
+    return (int64_t)uv_hrtime();
+}
+static inline int64_t worker_turn_ns(struct worker *w)
+{
+    if (!w->turn_ns)
+        w->turn_ns = worker_clock_ns();
+    return w->turn_ns;
+}
+
 /* on_end is called on the worker's thread when its loop has ended. */
 struct worker *worker_start(struct proxy_shared *shared, int index, void (*on_end)(void *),
                             void *arg);
@@ -88,6 +109,9 @@ struct worker *worker_start(struct proxy_shared *shared, int index, void (*on_en
 void worker_post(struct worker *w, enum mail_kind kind, int fd, const char *peer);
 void worker_join(struct worker *w);        /* waits for its end and frees it */
 void worker_tell_leader(struct worker *w); /* after each change of the view; the worker's thread */
+void worker_tell_upstreams(struct worker *w); /* a few times a second; the worker's thread */
 void worker_leader(struct worker *w, struct leader_told *out); /* any thread */
+/* Copies at most max; returns how many there are. Any thread. */
+size_t worker_upstreams(struct worker *w, struct upstream_told *out, size_t max);
 /* The wheel got its first entry. */
 void worker_wheel_set(struct worker *w, struct wheel_entry *e, int64_t at_ms);

@@ -4,6 +4,7 @@
 #include "common/base/metrics_cell.h"
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CELLS_DEFAULT = 256 };
@@ -103,25 +104,17 @@ static void add(double *number, double amount)
                                         __ATOMIC_RELAXED));
 }
 
-static void show(struct metric_cell *c)
-{
-    if (__atomic_load_n(&c->hidden, __ATOMIC_RELAXED))
-        __atomic_store_n(&c->hidden, false, __ATOMIC_RELAXED);
-}
-
 void cell_add(struct metric_cell *c, double amount)
 {
     PRE(c->metric->kind != METRIC_HISTOGRAM);
     PRE(c->metric->kind != METRIC_COUNTER || amount >= 0);
     add(&c->number, amount);
-    show(c);
 }
 
 void cell_set(struct metric_cell *c, double value)
 {
     PRE(c->metric->kind == METRIC_GAUGE);
     __atomic_store(&c->number, &value, __ATOMIC_RELAXED);
-    show(c);
 }
 
 void cell_observe(struct metric_cell *c, double value)
@@ -140,10 +133,33 @@ double cell_value(const struct metric_cell *c)
     return cell_number(c);
 }
 
-void cell_hide(struct metric_cell *c)
+void cell_raise(struct metric_cell *c, double total)
 {
-    PRE(c->metric->kind == METRIC_GAUGE);
-    __atomic_store_n(&c->hidden, true, __ATOMIC_RELAXED);
+    PRE(c->metric->kind == METRIC_COUNTER);
+    if (total > cell_number(c))
+        __atomic_store(&c->number, &total, __ATOMIC_RELAXED);
+}
+
+void cell_set_histogram(struct metric_cell *c, const uint64_t *buckets, double sum)
+{
+    PRE(c->metric->kind == METRIC_HISTOGRAM);
+    for (size_t i = 0; i <= metric_bound_count(c->metric); i++)
+        __atomic_store_n(&c->buckets[i], buckets[i], __ATOMIC_RELAXED);
+    __atomic_store(&c->number, &sum, __ATOMIC_RELAXED);
+}
+
+void metric_clear(struct metric *m)
+{
+    struct metric_cell *next;
+    for (struct metric_cell *c = m->cells; c; c = next) {
+        next = c->next;
+        for (size_t i = 0; i < METRIC_LABELS; i++)
+            free(c->values[i]);
+        free(c->buckets);
+        free(c);
+    }
+    m->cells = NULL;
+    m->count = 0;
 }
 
 void metric_add(struct metric *m, double amount)
@@ -162,4 +178,10 @@ void metric_observe(struct metric *m, double value)
 {
     PRE(!m->labels[0]);
     cell_observe(metric_cell(m), value);
+}
+
+void metric_raise(struct metric *m, double total)
+{
+    PRE(!m->labels[0]);
+    cell_raise(metric_cell(m), total);
 }

@@ -10,13 +10,14 @@ struct metric_cell {
     char *values[METRIC_LABELS]; /* of the labels, owned */
     double number;               /* of counters and gauges; the sum of a histogram */
     uint64_t *buckets;           /* of histograms: one for each bound and one for +Inf */
-    bool hidden;
 };
 
 size_t metric_label_count(const struct metric *m);
 size_t metric_bound_count(const struct metric *m);
 double cell_number(const struct metric_cell *c);
-/* process_* and baton_build_info. */
-void metrics_write_process(struct buf *out);
+const char *metric_kind_str(enum metric_kind kind);
+/* The rows of process_* and baton_build_info, with their values as they are now. */
+struct metric *metrics_process_rows(size_t *count);
+void metrics_process_collect(void);
 /* One number as Prometheus reads it: the shortest form that gives the same double. */
 void metrics_write_number(struct buf *out, double value);

@@ -44,10 +44,13 @@ static double start_time_seconds(void)
     return boot + stat_field(22) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static double resident_bytes(void)
+/* Field of /proc/self/statm: 0 is all, 1 what is resident. */
+static double memory_bytes(int field)
 {
     char text[256];
-    const char *p = strchr(read_proc("/proc/self/statm", text, sizeof text), ' ');
+    const char *p = read_proc("/proc/self/statm", text, sizeof text);
+    for (int i = 0; p && i < field; i++)
+        p = strchr(p + 1, ' ');
     return p ? strtod(p, NULL) * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
@@ -71,33 +74,83 @@ static double open_fds(void)
     return n - 1; /* the directory itself */
 }
 
-static double max_fds(void)
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+enum {
+    CPU_SECONDS,
+    RESIDENT_BYTES,
+    VIRTUAL_BYTES,
+    VIRTUAL_MAX_BYTES,
+    OPEN_FDS,
+    MAX_FDS,
+    THREADS,
+    START_TIME,
+    BUILD_INFO,
+    ROWS
+};
+
+static struct metric rows[ROWS] = {
+    [CPU_SECONDS] = {.group = "The process",
+                     .name = "process_cpu_seconds_total",
+                     .help = "User and system CPU time spent.",
+                     .unit = "seconds"},
+    [RESIDENT_BYTES] = {.name = "process_resident_memory_bytes",
+                        .help = "Resident memory; of a member the mapped state is part of it.",
+                        .kind = METRIC_GAUGE,
+                        .unit = "bytes"},
+    [VIRTUAL_BYTES] = {.name = "process_virtual_memory_bytes",
+                       .help = "Address space in use; of a member the whole map of the state.",
+                       .kind = METRIC_GAUGE,
+                       .unit = "bytes"},
+    [VIRTUAL_MAX_BYTES] = {.name = "process_virtual_memory_max_bytes",
+                           .help = "Most address space that may be in use; -1: no limit.",
+                           .kind = METRIC_GAUGE,
+                           .unit = "bytes"},
+    [OPEN_FDS] = {.name = "process_open_fds",
+                  .help = "Open file descriptors.",
+                  .kind = METRIC_GAUGE},
+    [MAX_FDS] = {.name = "process_max_fds",
+                 .help = "Most file descriptors that may be open.",
+                 .kind = METRIC_GAUGE},
+    [THREADS] = {.name = "process_threads",
+                 .help = "Threads of the process.",
+                 .kind = METRIC_GAUGE},
+    [START_TIME] = {.name = "process_start_time_seconds",
+                    .help = "When the process started, in seconds since 1970.",
+                    .kind = METRIC_GAUGE,
+                    .unit = "seconds"},
+    [BUILD_INFO] = {.name = "baton_build_info",
+                    .help = "Always 1; the labels say which version runs and what built it.",
+                    .kind = METRIC_GAUGE,
+                    .labels = {"version", "compiler"}},
+};
+
+struct metric *metrics_process_rows(size_t *count)
+{
+    *count = ROWS;
+    return rows;
+}
+
+static double limit_of(int resource)
 {
     struct rlimit limit = {0};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    return (double)limit.rlim_cur;
+    getrlimit(resource, &limit);
+    return limit.rlim_cur == RLIM_INFINITY ? -1 : (double)limit.rlim_cur;
 }
 
-static void write_one(struct buf *out, const char *name, const char *kind, const char *help,
-                      double value)
+void metrics_process_collect(void)
 {
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s ", name, help, name, kind, name);
-    metrics_write_number(out, value);
-    buf_byte(out, '\n');
-}
-
-void metrics_write_process(struct buf *out)
-{
-    write_one(out, "process_cpu_seconds_total", "counter", "User and system CPU time spent.",
-              cpu_seconds());
-    write_one(out, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
-    write_one(out, "process_open_fds", "gauge", "Open file descriptors.", open_fds());
-    write_one(out, "process_max_fds", "gauge", "Most file descriptors that may be open.",
-              max_fds());
-    write_one(out, "process_threads", "gauge", "Threads of the process.", stat_field(20));
-    write_one(out, "process_start_time_seconds", "gauge",
-              "When the process started, in seconds since 1970.", start_time_seconds());
-    buf_str(out, "# HELP baton_build_info Always 1; the label says which version runs.\n"
-                 "# TYPE baton_build_info gauge\n"
-                 "baton_build_info{version=\"" BATON_VERSION "\"} 1\n");
+    metric_raise(&rows[CPU_SECONDS], cpu_seconds());
+    metric_set(&rows[RESIDENT_BYTES], memory_bytes(1));
+    metric_set(&rows[VIRTUAL_BYTES], memory_bytes(0));
+    metric_set(&rows[VIRTUAL_MAX_BYTES], limit_of(RLIMIT_AS));
+    metric_set(&rows[OPEN_FDS], open_fds());
+    metric_set(&rows[MAX_FDS], limit_of(RLIMIT_NOFILE));
+    metric_set(&rows[THREADS], stat_field(20));
+    metric_set(&rows[START_TIME], start_time_seconds());
+    cell_set(metric_cell(&rows[BUILD_INFO], BATON_VERSION, COMPILER), 1);
 }

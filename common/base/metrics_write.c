@@ -78,24 +78,27 @@ static void write_histogram(struct buf *out, const struct metric_cell *c)
 
 static void write_metric(struct buf *out, struct metric *m)
 {
-    static const char *const kinds[] = {"counter", "gauge", "histogram"};
     if (!m->labels[0])
         metric_cell(m); /* without labels there is always something to show, if only 0 */
     buf_printf(out, "# HELP %s ", m->name);
     write_escaped(out, m->help, false);
-    buf_printf(out, "\n# TYPE %s %s\n", m->name, kinds[m->kind]);
+    buf_printf(out, "\n# TYPE %s %s\n", m->name, metric_kind_str(m->kind));
     const struct metric_cell *c = __atomic_load_n(&m->cells, __ATOMIC_ACQUIRE);
     for (; c; c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE)) {
         if (m->kind == METRIC_HISTOGRAM)
             write_histogram(out, c);
-        else if (!__atomic_load_n(&c->hidden, __ATOMIC_RELAXED))
+        else
             write_line(out, c, "", NULL, cell_number(c));
     }
 }
 
-void metrics_write(struct buf *out, struct metric *const *table, size_t count)
+void metrics_write(struct buf *out, struct metric *rows, size_t count)
 {
+    size_t process_count;
+    struct metric *process = metrics_process_rows(&process_count);
+    metrics_process_collect();
     for (size_t i = 0; i < count; i++)
-        write_metric(out, table[i]);
-    metrics_write_process(out);
+        write_metric(out, &rows[i]);
+    for (size_t i = 0; i < process_count; i++)
+        write_metric(out, &process[i]);
 }

@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/io/etcd_observe.h"
 #include "common/io/etcd_login_parts.h"
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@ struct call {
     struct transfer t; /* first: a transfer of this kind is a call */
     struct buf answer;
     bool too_large;
-    int64_t sent_ms;
+    int64_t sent_ms, sent_us; /* clock_mono_us */
     etcd_done *done;
     void *arg;
 };
@@ -77,6 +78,9 @@ static void call_on_over(struct transfer *t, int http_status, struct err why)
     if (try_again(call, &reply))
         return;
     client_note(t->client, t->endpoint, reply.err.code);
+    if (t->endpoint >= 0)
+        etcd_observed(t->client->name, t->path, t->client->endpoints.urls[t->endpoint],
+                      reply.err.code, clock_mono_us() - call->sent_us);
     call->done(call->arg, &reply);
     transfer_close(t);
     buf_close(&call->answer);
@@ -93,6 +97,7 @@ void etcd_call(struct etcd_client *c, const char *path, struct bytes body, int e
     PRE(endpoint >= ETCD_ANY && endpoint < c->endpoints.count);
     struct call *call = mem_alloc(sizeof *call);
     call->sent_ms = clock_boot_ms();
+    call->sent_us = clock_mono_us();
     call->done = done;
     call->arg = arg;
     call->t.kind = &call_kind;

@@ -128,6 +128,7 @@ struct err etcd_client_new(struct etcd_client **out, const struct etcd_config *c
     if (err_is(&e))
         return e;
     struct etcd_client *c = mem_alloc(sizeof *c);
+    memcpy(c->name, cfg->name, strlen(cfg->name) + 1);
     c->endpoints = endpoints;
     c->connect_timeout_ms = cfg->connect_timeout_ms ? cfg->connect_timeout_ms : 1000;
     c->access = cfg->access;

@@ -54,6 +54,7 @@ void transfer_close(struct transfer *t);                 /* not running; frees i
 enum command_kind { COMMAND_CALL, COMMAND_OPEN, COMMAND_CLOSE, COMMAND_STOP };
 
 struct etcd_client {
+    char name[16];
     struct etcd_endpoints endpoints;
     int connect_timeout_ms;
     struct etcd_access access; /* borrowed; its endpoints are those above */

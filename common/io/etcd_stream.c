@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/io/etcd_observe.h"
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -95,6 +96,9 @@ static void stream_on_over(struct transfer *t, int http_status, struct err why)
         why = s->why;
     s->ended = true;
     client_note(t->client, t->endpoint, why.code);
+    if (t->endpoint >= 0)
+        etcd_observed(t->client->name, t->path, t->client->endpoints.urls[t->endpoint], why.code,
+                      -1);
     s->on_end(s->arg, why);
 }
 

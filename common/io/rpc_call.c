@@ -88,6 +88,7 @@ static void on_arrived(struct rpc_call *call, bool ok)
     }
     rpc_call_await(call->queue, call->method, call->registered);
     __atomic_fetch_add(counter_of(call), 1, __ATOMIC_SEQ_CST);
+    call->arrived_us = clock_mono_us();
     if (call->payload)
         call->body = rpc_core_contiguous(call->payload, &call->flat_body);
     if (rpc_server_draining(call->queue->server)) {
@@ -230,7 +231,7 @@ void rpc_call_status_op(struct rpc_call *call, grpc_op *op)
 {
     struct rpc_server *server = call->queue->server;
     if (server->answered)
-        server->answered(call->method ? call->method->path : "other", (int)call->status);
+        server->answered(call->method, (int)call->status, clock_mono_us() - call->arrived_us);
     *op = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER};
     op->data.send_status_from_server.status = call->status;
     op->data.send_status_from_server.trailing_metadata_count = call->trailers.n;

@@ -268,7 +268,7 @@ void rpc_server_on_shutdown(struct rpc_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int64_t count(struct rpc_server *s, bool calls, bool streams)
+static int64_t count(const struct rpc_server *s, bool calls, bool streams)
 {
     int64_t n = 0;
     for (int i = 0; i < s->queue_count; i++) {
@@ -276,6 +276,12 @@ static int64_t count(struct rpc_server *s, bool calls, bool streams)
         n += streams ? __atomic_load_n(&s->queues[i].streams, __ATOMIC_SEQ_CST) : 0;
     }
     return n;
+}
+
+void rpc_server_load(const struct rpc_server *s, struct rpc_server_load *out)
+{
+    out->calls = count(s, true, false);
+    out->streams = count(s, false, true);
 }
 
 static bool no_calls(struct rpc_server *s)

@@ -28,15 +28,20 @@ struct rpc_server_config {
     int threads;              /* each with its own queue; 0: 2 */
     size_t max_message_bytes; /* of a request; larger: RESOURCE_EXHAUSTED; 0: 4 MiB */
     size_t max_stream_bytes;  /* queued on one stream; past it rpc_stream_send refuses; 0: 4 MiB */
-    /* Once for each call, when it is answered, for counting; path is that of the method, or
-     * "other". */
-    void (*answered)(const char *path, int status);
+    /* Once for each call, when it is answered, for counting; method is its row of the table, NULL
+     * for a path that no row has; spent_us is since it came. */
+    void (*answered)(const struct rpc_method *method, int status, int64_t spent_us);
     int max_streams; /* HTTP/2 streams open on one connection; 0: 10000 */
 };
 
 /* Listens and serves before it returns. IN_USE names the address that is taken. */
 struct err rpc_server_start(struct rpc_server **out, const struct rpc_server_config *cfg);
 int rpc_server_port(const struct rpc_server *s);
+/* What is under way now; any thread. */
+struct rpc_server_load {
+    int64_t calls, streams;
+};
+void rpc_server_load(const struct rpc_server *s, struct rpc_server_load *out);
 /* From now on new calls are refused with DRAINING; waits until the unary calls in flight are
  * answered, ends the streams with DRAINING, and closes the connections; all within timeout_ms,
  * after which what is left is cancelled. Not from a handler. */

@@ -29,7 +29,7 @@ struct rpc_server {
     grpc_server *core;
     int port;
     size_t max_stream_bytes;
-    void (*answered)(const char *path, int status); /* may be NULL */
+    void (*answered)(const struct rpc_method *method, int status, int64_t spent_us); /* or NULL */
     struct rpc_queue *queues;
     int queue_count;
     const struct rpc_method *methods;
@@ -85,6 +85,7 @@ struct rpc_call {
     struct rpc_tag arrived, answered, written, received, handed_over;
     grpc_call *core;
     gpr_timespec deadline;
+    int64_t arrived_us; /* clock_mono_us */
     grpc_call_details details; /* without a method */
     grpc_metadata_array metadata;
     grpc_byte_buffer *payload;

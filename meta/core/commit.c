@@ -14,11 +14,9 @@ enum phase {
     PROBING,  /* a probe of its own */
 };
 
-enum attempt_kind { OF_BATCH, OF_SETTLE, OF_PROBE };
-
 struct attempt {
     uint64_t id; /* 0: the slot is free */
-    enum attempt_kind kind;
+    enum commit_txn_kind kind;
     size_t endpoint;
     int64_t sent_ms;
     bool alone; /* when it was sent, nothing else of this place could still apply */
@@ -117,18 +115,18 @@ static struct attempt *find_attempt(struct commit *c, uint64_t id)
 static bool may_still_apply(const struct commit *c)
 {
     for (size_t i = 0; i < COMMIT_OPEN_MAX; i++)
-        if (c->open[i].id && c->open[i].kind != OF_PROBE)
+        if (c->open[i].id && c->open[i].kind != COMMIT_TXN_PROBE)
             return true;
     return c->lost;
 }
 
-static enum attempt_kind next_kind(const struct commit *c)
+static enum commit_txn_kind next_kind(const struct commit *c)
 {
     if (c->phase == TRYING)
-        return OF_BATCH;
+        return COMMIT_TXN_BATCH;
     if (c->phase == SETTLING && !c->probe_next && may_still_apply(c))
-        return OF_SETTLE;
-    return OF_PROBE;
+        return COMMIT_TXN_SETTLE;
+    return COMMIT_TXN_PROBE;
 }
 
 static struct record next_record(struct commit *c, uint64_t events)
@@ -159,11 +157,11 @@ static const struct etcd_txn *probe_txn(struct commit *c)
     return &c->probe.txn;
 }
 
-static const struct etcd_txn *txn_of(struct commit *c, enum attempt_kind kind, int64_t now_ms)
+static const struct etcd_txn *txn_of(struct commit *c, enum commit_txn_kind kind, int64_t now_ms)
 {
-    if (kind == OF_BATCH)
+    if (kind == COMMIT_TXN_BATCH)
         return &c->batch.txn;
-    return kind == OF_SETTLE ? settle_txn(c, now_ms) : probe_txn(c);
+    return kind == COMMIT_TXN_SETTLE ? settle_txn(c, now_ms) : probe_txn(c);
 }
 
 static void send_attempt(struct commit *c, int64_t now_ms, struct commit_effects *out)
@@ -174,7 +172,7 @@ static void send_attempt(struct commit *c, int64_t now_ms, struct commit_effects
         return;
     }
     bool alone = !may_still_apply(c);
-    enum attempt_kind kind = next_kind(c);
+    enum commit_txn_kind kind = next_kind(c);
     *slot = (struct attempt){.id = ++c->last_attempt,
                              .kind = kind,
                              .endpoint = (c->endpoint + c->tries) % c->endpoints,
@@ -185,6 +183,7 @@ static void send_attempt(struct commit *c, int64_t now_ms, struct commit_effects
     c->next_ms = now_ms + gap_ms(c);
     out->send = true;
     out->attempt = (struct commit_send){.attempt = slot->id,
+                                        .kind = kind,
                                         .txn = txn_of(c, kind, now_ms),
                                         .endpoint = slot->endpoint,
                                         .timeout_ms = COMMIT_CALL_TIMEOUT_MS};
@@ -331,7 +330,7 @@ static void on_verdict(struct commit *c, const struct attempt *a, enum fence_ver
     struct err fenced = err_make(ERR_FENCED, "another member leads, or this one lost its key");
     switch (verdict) {
     case FENCE_UNKNOWN:
-        c->lost |= a->kind != OF_PROBE;
+        c->lost |= a->kind != COMMIT_TXN_PROBE;
         c->next_ms = now_ms + backoff_next_ms(&c->backoff, &c->rng);
         break;
     case FENCE_HELD:
@@ -409,12 +408,12 @@ static void on_batch_refused(struct commit *c, const struct err *err, int64_t no
 static void on_refused(struct commit *c, const struct attempt *a, const struct err *err,
                        int64_t now_ms, struct commit_effects *out)
 {
-    if (a->kind == OF_BATCH) {
+    if (a->kind == COMMIT_TXN_BATCH) {
         on_batch_refused(c, err, now_ms, out);
     } else if (c->phase == PROBING) {
         finish(c, (struct commit_outcome){.kind = COMMIT_NEVER, .err = *err}, out);
     } else {
-        c->probe_next = a->kind == OF_SETTLE;
+        c->probe_next = a->kind == COMMIT_TXN_SETTLE;
         c->next_ms = now_ms + backoff_next_ms(&c->backoff, &c->rng);
     }
 }
@@ -423,8 +422,8 @@ static void on_error(struct commit *c, const struct attempt *a, const struct err
                      int64_t now_ms, struct commit_effects *out)
 {
     enum error_class class = classify(err->code);
-    c->perhaps |= class == ERROR_FULL && a->kind != OF_PROBE;
-    c->lost |= class == ERROR_LOST && a->kind != OF_PROBE;
+    c->perhaps |= class == ERROR_FULL && a->kind != COMMIT_TXN_PROBE;
+    c->lost |= class == ERROR_LOST && a->kind != COMMIT_TXN_PROBE;
     if (class == ERROR_REFUSED || class == ERROR_FULL)
         on_refused(c, a, err, now_ms, out);
     else if (a->id == c->last_attempt)
@@ -436,9 +435,9 @@ static void on_result(struct commit *c, const struct attempt *a, const struct et
 {
     int64_t revision;
     enum fence_verdict verdict =
-        a->kind == OF_PROBE
+        a->kind == COMMIT_TXN_PROBE
             ? fence_judge_probe(&c->l, &c->place, r, &revision)
-            : fence_judge_commit(&c->l, &c->place, a->kind == OF_SETTLE, r, &revision);
+            : fence_judge_commit(&c->l, &c->place, a->kind == COMMIT_TXN_SETTLE, r, &revision);
     if (verdict != FENCE_UNKNOWN) {
         c->endpoint = a->endpoint;
         c->latencies[c->latency_count++ % LATENCIES] = now_ms - a->sent_ms;

@@ -45,8 +45,12 @@ struct commit_outcome {
     struct err err; /* why, when not applied */
 };
 
+/* What an attempt is of: a batch has a settling commit when etcd refused it, and probes. */
+enum commit_txn_kind { COMMIT_TXN_BATCH, COMMIT_TXN_SETTLE, COMMIT_TXN_PROBE };
+
 struct commit_send {
-    uint64_t attempt;           /* > 0, never used twice; comes back with the answer */
+    uint64_t attempt; /* > 0, never used twice; comes back with the answer */
+    enum commit_txn_kind kind;
     const struct etcd_txn *txn; /* to be encoded before the next call of this module */
     size_t endpoint;
     int timeout_ms;

@@ -5,24 +5,6 @@
 #include "meta/core/cluster.h"
 #include "meta/core/election.h"
 
-enum seat {
-    SEAT_NONE,        /* no lease; waits for its turn to ask for one */
-    SEAT_GRANTING,    /* waits for a lease */
-    SEAT_REGISTERING, /* waits for the member's own record */
-    SEAT_EVICTING,    /* waits for the end of the lease of its own former process */
-    SEAT_OUT,         /* waits until it may stand */
-    SEAT_ENQUEUING,   /* waits for its election key */
-    SEAT_QUEUED,      /* waits to be first in line */
-    SEAT_READING,     /* waits for its own key and `commit`, read anew */
-    SEAT_WAITING,     /* waits until the old leader can no longer read */
-    SEAT_TAKING,      /* waits for the takeover */
-    SEAT_LEADING,     /* waits for a reason to stop */
-    SEAT_LEAVING,     /* waits until its key is gone */
-    SEAT_REVOKING,    /* waits until its lease is gone */
-    SEAT_GONE,        /* nothing more to do */
-    SEATS
-};
-
 /* One question to etcd: every attempt of it means the same, so the first answer that counts is the
  * answer. Attempts go from endpoint to endpoint, and a later one does not cut an earlier one off.
  */

@@ -29,6 +29,7 @@ enum relay_event {
     RELAY_LOT_FULL,   /* no room for one more parked call */
     RELAY_SHUTDOWN,   /* the proxy's drain time is over */
 };
+#define RELAY_EVENTS (RELAY_SHUTDOWN + 1)
 
 enum relay_act {
     RELAY_SEND,

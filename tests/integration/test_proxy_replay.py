@@ -483,7 +483,7 @@ class HeldTest(ProxyTest):
         return handler
 
     def wait_received(self, proxy, count):
-        proxy.wait_metric("baton_proxy_bytes_out_total", count)
+        proxy.wait_metric("baton_proxy_answer_bytes_total", count)
 
 
 class GoawayTest(ProxyTest):
