@@ -30,6 +30,14 @@ struct inbox {
     int64_t proof_ms;
 };
 
+/* Who waits for a handover; one at a time. */
+struct transfer_wait {
+    pthread_mutex_t lock;
+    uint64_t ticket;             /* of the last one */
+    candidate_transferred *done; /* NULL: nobody waits */
+    void *arg;
+};
+
 struct candidate {
     struct candidate_config cfg;
     char *prefix;
@@ -38,6 +46,7 @@ struct candidate {
     struct keeper *keeper;
     struct queue *items;
     struct inbox inbox;
+    struct transfer_wait transfer;
     pthread_t thread;
     _Atomic bool stopping;
     _Atomic int64_t lease;
@@ -63,8 +72,10 @@ static void decode_answer(const struct question *q, struct bytes body, struct it
         break;
     case CALL_GRANT:
         item->event.err = etcd_decode_lease(body, &lease);
-        if (!err_is(&item->event.err))
+        if (!err_is(&item->event.err)) {
             item->event.ttl_ms = lease.ttl_s * 1000;
+            meta_note_lease(item->event.ttl_ms);
+        }
         break;
     case CALL_REVOKE:
         break;
@@ -74,8 +85,6 @@ static void decode_answer(const struct question *q, struct bytes body, struct it
 static void on_reply(void *arg, struct etcd_reply *reply)
 {
     struct question *q = arg;
-            meta_note_lease(item->event.ttl_ms);
-        }
     struct item *item = mem_alloc(sizeof *item);
     item->event.kind = ELECTION_ANSWERED;
     item->event.call = q->call;
@@ -111,6 +120,20 @@ static void ask(struct candidate *c, const struct election_call *call)
 
 /* ---- carrying out what the election decides ---- */
 
+static void answer_transfer(struct candidate *c, uint64_t ticket, const struct err *err,
+                            uint64_t epoch, int64_t first)
+{
+    struct transfer_wait *t = &c->transfer;
+    pthread_mutex_lock(&t->lock);
+    candidate_transferred *done = ticket == t->ticket ? t->done : NULL;
+    void *arg = t->arg;
+    if (done)
+        t->done = NULL;
+    pthread_mutex_unlock(&t->lock);
+    if (done)
+        done(arg, err, epoch, first);
+}
+
 static void carry_out(struct candidate *c, const struct election_action *a)
 {
     const struct candidate_hooks *hooks = &c->cfg.hooks;
@@ -131,11 +154,13 @@ static void carry_out(struct candidate *c, const struct election_action *a)
         break;
     case ELECTION_PUBLISH:
         hooks->publish(ctx, a->role, a->epoch);
+        meta_note_published(a->role);
         break;
     case ELECTION_LEAD:
         hooks->lead(ctx, a->leadership);
         break;
     case ELECTION_STEP_DOWN:
+        meta_count_step_down(a->why);
         hooks->step_down(ctx, a->epoch, a->why);
         break;
     case ELECTION_WARN:
@@ -147,6 +172,12 @@ static void carry_out(struct candidate *c, const struct election_action *a)
     case ELECTION_FATAL:
         hooks->fatal(ctx, &a->err);
         break;
+    case ELECTION_TRANSFERRED:
+        answer_transfer(c, a->ticket, &a->err, a->epoch, a->lease);
+        break;
+    case ELECTION_REMOVED:
+        hooks->removed(ctx);
+        break;
     }
 }
 
@@ -154,13 +185,11 @@ static void step(struct candidate *c, struct election_event *event)
 {
     struct election_effects effects;
     event->now_ms = clock_boot_ms();
-        meta_note_published(a->role);
     atomic_store(&c->last_turn_ms, event->now_ms);
     election_step(c->election, event, &effects);
     atomic_store(&c->lease, election_lease(c->election)); /* before etcd can show its key */
     for (size_t i = 0; i < effects.count; i++)
         carry_out(c, &effects.actions[i]);
-        meta_count_step_down(a->why);
 }
 
 static void empty_inbox(struct candidate *c)
@@ -249,6 +278,39 @@ void candidate_post(struct candidate *c, const struct election_event *event)
     }
 }
 
+struct err candidate_transfer(struct candidate *c, uint64_t epoch, const struct handover *to,
+                              candidate_transferred *done, void *arg)
+{
+    struct transfer_wait *t = &c->transfer;
+    struct election_event event = {.kind = ELECTION_TRANSFER, .epoch = epoch, .handover = *to};
+    pthread_mutex_lock(&t->lock);
+    bool taken = t->done != NULL;
+    if (!taken) {
+        t->done = done;
+        t->arg = arg;
+        event.ticket = ++t->ticket;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (taken)
+        return err_make(ERR_IN_TRANSFER,
+                        "the leadership is being handed over already: look who leads");
+    candidate_post(c, &event);
+    return OK_ERR;
+}
+
+bool candidate_is_transferring(struct candidate *c)
+{
+    pthread_mutex_lock(&c->transfer.lock);
+    bool waits = c->transfer.done != NULL;
+    pthread_mutex_unlock(&c->transfer.lock);
+    return waits;
+}
+
+struct etcd_client *candidate_etcd(struct candidate *c)
+{
+    return c->etcd;
+}
+
 int64_t candidate_lease(const struct candidate *c)
 {
     return atomic_load(&((struct candidate *)c)->lease);
@@ -257,6 +319,7 @@ int64_t candidate_lease(const struct candidate *c)
 /* On the keeper's thread. */
 static void on_kept(void *arg, int64_t lease, int64_t ttl_ms)
 {
+    meta_note_lease(ttl_ms);
     candidate_post(arg, &(struct election_event){
                             .kind = ELECTION_LEASE_KEPT, .lease = lease, .ttl_ms = ttl_ms});
 }
@@ -279,6 +342,7 @@ static void on_role_moved(void *arg, const struct sm *sm, int from, const char *
 static void on_seat_moved(void *arg, const struct sm *sm, int from, const char *why,
                           int64_t spent_ms)
 {
+    meta_note_seat((enum seat)sm->state, why);
     log_debug("election: %s, was %s for %lld ms: %s", sm_str(sm), sm->decl->states[from],
               (long long)spent_ms, why);
 }
@@ -309,6 +373,7 @@ struct err candidate_start(struct candidate **out, const struct candidate_config
     struct etcd_config etcd = {.access = *cfg->etcd, .name = "elect"};
     c->cfg = *cfg;
     pthread_mutex_init(&c->inbox.lock, NULL);
+    pthread_mutex_init(&c->transfer.lock, NULL);
     c->items = queue_new(EVENTS_MAX);
     c->prefix = mem_strdup(cfg->prefix);
     struct err e = etcd_client_new(&c->etcd, &etcd);
@@ -319,7 +384,6 @@ struct err candidate_start(struct candidate **out, const struct candidate_config
         &c->keeper,
         &(struct keeper_config){.etcd = etcd, .kept = on_kept, .may_renew = goes_on, .arg = c});
     if (err_is(&e))
-    meta_note_lease(ttl_ms);
         goto failed;
     make_election(c);
     c->thread = thread_start("election", run, c);
@@ -342,10 +406,11 @@ static void wake_to_stop(struct candidate *c)
 void candidate_stop(struct candidate *c)
 {
     if (!c)
-    meta_note_seat((enum seat)sm->state, why);
         return;
     if (c->election)
         wake_to_stop(c);
+    struct err cut_short = err_make(ERR_OUTCOME_UNKNOWN, "the member ends: look who leads");
+    answer_transfer(c, c->transfer.ticket, &cut_short, 0, 0);
     keeper_stop(c->keeper);
     etcd_client_free(c->etcd);
     for (struct item *item; (item = queue_pop(c->items, 0));) {
@@ -355,6 +420,7 @@ void candidate_stop(struct candidate *c)
     queue_free(c->items);
     election_free(c->election);
     pthread_mutex_destroy(&c->inbox.lock);
+    pthread_mutex_destroy(&c->transfer.lock);
     free(c->prefix);
     free(c);
 }

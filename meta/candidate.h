@@ -4,6 +4,7 @@
 #include "meta/core/election.h"
 
 struct candidate;
+struct etcd_client;
 struct etcd_access;
 struct guardian_link;
 
@@ -19,6 +20,8 @@ struct candidate_hooks {
     /* Settle what is in flight, stop the leader's jobs, then post ELECTION_SETTLED. */
     void (*step_down)(void *ctx, uint64_t epoch, const char *why);
     void (*drained)(void *ctx);
+    /* An operator has taken this member out; the election drains already. */
+    void (*removed)(void *ctx);
     /* This member cannot go on: another one with its id is alive, the state regressed, … */
     void (*fatal)(void *ctx, const struct err *e);
 };
@@ -42,6 +45,16 @@ struct err candidate_start(struct candidate **out, const struct candidate_config
 void candidate_post(struct candidate *c, const struct election_event *event);
 /* ELECTION_RECORD_SEEN with the bytes of `commit` (empty: it is not there). */
 void candidate_see_record(struct candidate *c, struct bytes value, int64_t received_ms);
+/* How a handover ended, told once, on the election thread. err OK: resigned from `epoch`, and the
+ * candidate of the lease `first` is first in line (0: not told). */
+typedef void candidate_transferred(void *arg, const struct err *err, uint64_t epoch, int64_t first);
+/* Hands over as it was planned under this epoch. An error (IN_TRANSFER) leaves `done` uncalled. Any
+ * thread. */
+struct err candidate_transfer(struct candidate *c, uint64_t epoch, const struct handover *to,
+                              candidate_transferred *done, void *arg);
+bool candidate_is_transferring(struct candidate *c);
+/* The client that the election asks with; it answers what is open in candidate_stop. */
+struct etcd_client *candidate_etcd(struct candidate *c);
 /* Whose election key ELECTION_LIVE_CHANGED speaks about; 0: none now. Any thread. */
 int64_t candidate_lease(const struct candidate *c);
 /* Joins the threads; gives nothing back (post ELECTION_DRAIN and wait for `drained` first). */

@@ -1,4 +1,5 @@
 #include "meta/live.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "meta/board.h"
@@ -19,6 +20,7 @@ struct live_candidate {
 
 struct live_member {
     struct member_info info;
+    int64_t lease, create_revision; /* of the record */
     struct live_report report;
     bool reported;
     UT_hash_handle hh;
@@ -32,6 +34,8 @@ struct live {
     struct live_member *members;
     struct live_candidate *candidates;
     struct released released;
+    char member_id[ID_MAX + 1];           /* of this process */
+    char removed_start[NONCE_DIGITS + 1]; /* in the mark of an operator who took this id out */
     int64_t revision;
 };
 
@@ -44,8 +48,9 @@ struct live *live_new(const char *prefix, struct board *board)
     return l;
 }
 
-void live_connect(struct live *l, struct candidate *candidate)
+void live_connect(struct live *l, const char *member_id, struct candidate *candidate)
 {
+    snprintf(l->member_id, sizeof l->member_id, "%s", member_id);
     l->candidate = candidate;
 }
 
@@ -64,6 +69,7 @@ static void clear(struct live *l)
         free(m);
     }
     l->released = (struct released){0};
+    l->removed_start[0] = 0;
 }
 
 void live_free(struct live *l)
@@ -134,6 +140,13 @@ static void set_member(struct live *l, struct bytes id, const struct etcd_event 
         m->reported = false; /* it was another process that reported */
     }
     m->info = info;
+    m->lease = e->kv.lease;
+    m->create_revision = e->kv.create_revision;
+}
+
+static void set_removed(struct live *l, const struct etcd_event *e)
+{
+    removal_decode_mark(e->deleted ? BYTES_NONE : e->kv.value, l->removed_start);
 }
 
 static void set_released(struct live *l, const struct etcd_event *e)
@@ -160,6 +173,8 @@ static void take(struct live *l, const struct etcd_event *e)
         set_member(l, rest, e);
     else if (bytes_equal(e->kv.key, keys_released(room, l->prefix)))
         set_released(l, e);
+    else if (bytes_equal(e->kv.key, keys_removed(room, l->prefix, l->member_id)))
+        set_removed(l, e);
     if (e->kv.mod_revision > l->revision)
         l->revision = e->kv.mod_revision;
 }
@@ -205,6 +220,7 @@ void live_tell(struct live *l)
     own->lease = candidate_lease(l->candidate);
     own->revision = l->revision;
     own->released = l->released;
+    memcpy(own->removed_start, l->removed_start, sizeof own->removed_start);
     struct live_candidate *c, *next;
     int64_t lowest = INT64_MAX;
     HASH_ITER(hh, l->candidates, c, next)
@@ -214,6 +230,9 @@ void live_tell(struct live *l)
             own->create_revision = c->create_revision;
     }
     own->first = own->create_revision && own->create_revision == lowest;
+    struct live_member *m, *next_m;
+    HASH_ITER(hh, l->members, m, next_m)
+    level_narrow(&own->spoken, &m->info);
     candidate_post(l->candidate, &event);
     if (l->released.epoch)
         board_see_released(l->board, l->released.epoch, l->released.nonce);
@@ -260,6 +279,80 @@ bool live_reported(struct live *l, const char *member_id, struct live_report *ou
     bool found = m && m->reported;
     if (found)
         *out = m->report;
+    pthread_mutex_unlock(&l->lock);
+    return found;
+}
+
+/* ---- the line ---- */
+
+static void fill_line_member(struct live *l, const struct live_member *m,
+                             struct handover_member *out)
+{
+    struct live_candidate *c;
+    memcpy(out->id, m->info.id, sizeof out->id);
+    out->lease = m->lease;
+    HASH_FIND(hh, l->candidates, &m->lease, sizeof m->lease, c);
+    out->place = c ? c->create_revision : 0;
+    out->reported = m->reported;
+    out->report_age_ms = clock_boot_ms() - m->report.received_ms;
+    out->lag = m->report.lag;
+}
+
+static bool is_members(const struct handover_view *view, int64_t lease)
+{
+    for (size_t i = 0; i < view->count; i++)
+        if (view->members[i].lease == lease)
+            return true;
+    return false;
+}
+
+void live_line(struct live *l, const char *self_id, struct handover_view *out)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&l->lock);
+    struct handover_member *members = mem_array(HASH_COUNT(l->members), sizeof *members);
+    struct live_member *m, *next_m;
+    HASH_ITER(hh, l->members, m, next_m)
+    fill_line_member(l, m, &members[count++]);
+    *out = (struct handover_view){.self_id = self_id, .members = members, .count = count};
+    struct live_candidate *c, *next_c;
+    HASH_ITER(hh, l->candidates, c, next_c)
+    {
+        bool earlier = !out->foreign_place || c->create_revision < out->foreign_place;
+        if (earlier && !is_members(out, c->lease))
+            out->foreign_place = c->create_revision;
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool live_registration(struct live *l, const char *id, struct removal *out,
+                       struct member_info *info)
+{
+    pthread_mutex_lock(&l->lock);
+    struct live_member *m;
+    HASH_FIND_STR(l->members, id, m);
+    if (m) {
+        *info = m->info;
+        *out = (struct removal){.record_revision = m->create_revision, .lease = m->lease};
+        memcpy(out->id, m->info.id, sizeof out->id);
+        memcpy(out->start, m->info.start, sizeof out->start);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return m != NULL;
+}
+
+bool live_id_of(struct live *l, int64_t lease, char id[ID_MAX + 1])
+{
+    bool found = false;
+    pthread_mutex_lock(&l->lock);
+    struct live_member *m, *next;
+    HASH_ITER(hh, l->members, m, next)
+    {
+        if (m->lease != lease)
+            continue;
+        memcpy(id, m->info.id, sizeof m->info.id);
+        found = true;
+    }
     pthread_mutex_unlock(&l->lock);
     return found;
 }

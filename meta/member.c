@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     FORMAT_LEVEL = 1,
@@ -105,6 +106,14 @@ static void on_drained(void *ctx)
     end(ctx, false);
 }
 
+/* As if told by a signal, with all that watches over a shutdown. */
+static void on_removed(void *ctx)
+{
+    const struct member *m = ctx;
+    log_info("member %s was removed by an operator: leaving", m->options->id);
+    kill(getpid(), SIGTERM);
+}
+
 static void on_fatal(void *ctx, const struct err *e)
 {
     struct member *m = ctx;
@@ -135,6 +144,10 @@ static struct err confirm_cluster(void *ctx, const struct cluster *cluster,
     struct err e = identity_confirm(&m->identity, cluster->id, etcd_id);
     if (err_is(&e))
         on_fatal(m, &e);
+    else
+        candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_IDENTIFIED,
+                                                              .etcd_cluster_id = etcd_cluster_id,
+                                                              .level = cluster->format});
     return e;
 }
 
@@ -207,8 +220,11 @@ static struct err start_replica(struct member *m)
 static struct err start_serving(struct member *m)
 {
     const struct meta_options *o = m->options;
-    m->members = service_member_start(&(struct service_member_config){
-        .board = m->board, .live = m->live, .store = m->store, .member_id = o->id});
+    m->members = service_member_start(&(struct service_member_config){.board = m->board,
+                                                                      .live = m->live,
+                                                                      .store = m->store,
+                                                                      .member_id = o->id,
+                                                                      .prefix = o->prefix});
     m->health = service_health_start(m->board);
     m->kv = (struct service_kv){.board = m->board, .store = m->store, .replica = m->replica};
     service_member_methods(m->members, m->methods);
@@ -217,6 +233,7 @@ static struct err start_serving(struct member *m)
     m->reflection = service_reflection_new(m->methods, METHODS);
     service_reflection_methods(m->reflection, m->methods + METHODS - SERVICE_REFLECTION_METHODS);
     board_listen(m->board, on_board_changed, m);
+    meta_metrics_methods(m->methods, METHODS);
     struct err e = rpc_server_start(&m->rpc, &(struct rpc_server_config){
                                                  .listen = o->listen,
                                                  .methods = m->methods,
@@ -233,7 +250,6 @@ static struct err start_serving(struct member *m)
                               .cluster = o->cluster,
                               .board = m->board,
                               .live = m->live,
-    meta_metrics_methods(m->methods, METHODS);
                               .store = m->store,
                               .replica = m->replica,
                               .rpc = m->rpc};
@@ -241,6 +257,16 @@ static struct err start_serving(struct member *m)
     if (!err_is(&e))
         log_info("http on %s", o->http);
     return e;
+}
+
+/* Only tests set the variable: to play a member of another version. */
+static void announce_levels(struct member_info *self)
+{
+    const char *played = getenv("BATON_TEST_FORMAT_LEVELS");
+    self->format_min = self->format_max = FORMAT_LEVEL;
+    if (played && sscanf(played, "%u-%u", &self->format_min, &self->format_max) == 2)
+        log_warn("BATON_TEST_FORMAT_LEVELS is set: announcing the format levels %u to %u",
+                 self->format_min, self->format_max);
 }
 
 static void describe_self(struct member *m)
@@ -254,7 +280,7 @@ static void describe_self(struct member *m)
     if (strcmp(o->http, "off") != 0)
         snprintf(self->http_addr, sizeof self->http_addr, "%s", o->http);
     snprintf(self->version, sizeof self->version, "%s", BATON_VERSION);
-    self->format_min = self->format_max = FORMAT_LEVEL;
+    announce_levels(self);
     self->started_unix_ms = clock_unix_ms();
 }
 
@@ -262,24 +288,28 @@ static struct err start_election(struct member *m)
 {
     const struct meta_options *o = m->options;
     describe_self(m);
-    struct err e = candidate_start(&m->candidate, &(struct candidate_config){
-                                                      .etcd = &m->etcd,
-                                                      .prefix = o->prefix,
-                                                      .self = m->self,
-                                                      .ttl_ms = o->ttl_ms,
-                                                      .dead = dead_leadership(m->store),
-                                                      .hooks = {.publish = on_publish,
-                                                                .lead = on_lead,
-                                                                .close_gate = on_close_gate,
-                                                                .step_down = on_step_down,
-                                                                .drained = on_drained,
-                                                                .fatal = on_fatal},
-                                                      .ctx = m,
-                                                      .guardian = m->guardian,
-                                                  });
+    struct err e = candidate_start(
+        &m->candidate, &(struct candidate_config){
+                           .etcd = &m->etcd,
+                           .prefix = o->prefix,
+                           .self = m->self,
+                           .ttl_ms = o->ttl_ms,
+                           .etcd_cluster_id = strtoull(m->identity.etcd_cluster_id, NULL, 10),
+                           .dead = dead_leadership(m->store),
+                           .hooks = {.publish = on_publish,
+                                     .lead = on_lead,
+                                     .close_gate = on_close_gate,
+                                     .step_down = on_step_down,
+                                     .drained = on_drained,
+                                     .removed = on_removed,
+                                     .fatal = on_fatal},
+                           .ctx = m,
+                           .guardian = m->guardian,
+                       });
     if (err_is(&e))
         return e;
-    live_connect(m->live, m->candidate);
+    live_connect(m->live, o->id, m->candidate);
+    service_member_connect(m->members, m->candidate);
     e = follow_start(&m->follow, &(struct follow_config){.etcd = &m->etcd,
                                                          .prefix = o->prefix,
                                                          .ttl_ms = o->ttl_ms,
@@ -403,6 +433,8 @@ int member_run(const struct meta_options *options, struct guardian_link *guardia
     pthread_condattr_destroy(&attr);
     ending_signals(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    meta_metrics_init();
+    etcd_observe(meta_count_etcd);
     struct err e = open_state(&m);
     if (!err_is(&e))
         e = open_etcd(&m);
@@ -423,5 +455,3 @@ int member_run(const struct meta_options *options, struct guardian_link *guardia
     stop(&m, by_ms);
     return failed ? 1 : 0;
 }
-    meta_metrics_init();
-    etcd_observe(meta_count_etcd);

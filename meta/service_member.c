@@ -1,21 +1,14 @@
-#include "meta/service_member.h"
-#include "baton/v1/member.pb-c.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "meta/board.h"
 #include "meta/core/keys.h"
 #include "meta/live.h"
+#include "meta/service_member_parts.h"
 #include "meta/state_streams.h"
 #include "meta/store.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { KEEPALIVE_MS = 1000, HISTORY_LIMIT = 100, HISTORY_MAX = 1000 };
-
-struct service_member {
-    struct service_member_config cfg;
-    struct state_streams *leaders; /* the open WatchLeader streams */
-};
 
 /* ---- messages ---- */
 
@@ -40,7 +33,7 @@ static void pack(const ProtobufCMessage *m, struct buf *out)
     out->len += protobuf_c_message_pack(m, out->data + out->len);
 }
 
-static void reply_message(struct rpc_call *call, const ProtobufCMessage *m)
+void service_member_reply(struct rpc_call *call, const ProtobufCMessage *m)
 {
     struct buf body = {0};
     pack(m, &body);
@@ -48,7 +41,7 @@ static void reply_message(struct rpc_call *call, const ProtobufCMessage *m)
     buf_close(&body);
 }
 
-static void bad_request(struct rpc_call *call)
+void service_member_bad_request(struct rpc_call *call)
 {
     struct err e =
         err_make(ERR_BAD_REQUEST, "%s: the request is no valid message", rpc_call_path(call));
@@ -62,7 +55,7 @@ static void handle_get_leader(struct rpc_call *call, void *ctx)
     struct board_leader leader;
     Baton__V1__LeaderState m;
     leader_message(ctx, &leader, &m);
-    reply_message(call, &m.base);
+    service_member_reply(call, &m.base);
 }
 
 static void write_leader(void *ctx, const char *topic, struct buf *out)
@@ -81,8 +74,8 @@ static void handle_watch_leader(struct rpc_call *call, void *ctx)
 
 /* ---- ListMembers, Report ---- */
 
-static void fill_member(struct service_member *s, const struct member_info *info,
-                        const struct board_leader *leader, Baton__V1__Member *m)
+void service_member_fill(struct service_member *s, const struct member_info *info,
+                         const struct board_leader *leader, Baton__V1__Member *m)
 {
     baton__v1__member__init(m);
     m->id = (char *)info->id;
@@ -122,46 +115,55 @@ static void handle_list_members(struct rpc_call *call, void *ctx)
     Baton__V1__Member *members = mem_array(count, sizeof *members);
     Baton__V1__Member **list = mem_array(count, sizeof *list);
     for (size_t i = 0; i < count; i++) {
-        fill_member(s, &infos[i], &leader, &members[i]);
+        service_member_fill(s, &infos[i], &leader, &members[i]);
         list[i] = &members[i];
     }
     Baton__V1__ListMembersResponse m = BATON__V1__LIST_MEMBERS_RESPONSE__INIT;
     m.cluster_id = leader.cluster_id;
     m.n_members = count;
     m.members = list;
-    reply_message(call, &m.base);
+    service_member_reply(call, &m.base);
     free(list);
     free(members);
     free(infos);
 }
 
+bool service_member_refuses(struct service_member *s, struct rpc_call *call)
+{
+    struct board_refusal refusal;
+    if (board_read_epoch(s->cfg.board))
+        return false;
+    board_refusal(s->cfg.board, &refusal);
+    if (!err_is(&refusal.err))
+        return false;
+    rpc_fail(call, &refusal.err,
+             &(struct rpc_hints){.leader = refusal.leader_addr,
+                                 .epoch = refusal.epoch,
+                                 .cluster = refusal.cluster_id});
+    return true;
+}
+
 static void handle_report(struct rpc_call *call, void *ctx)
 {
     struct service_member *s = ctx;
-    struct board_refusal refusal;
-    if (!board_read_epoch(s->cfg.board)) {
-        board_refusal(s->cfg.board, &refusal);
-        if (err_is(&refusal.err)) {
-            rpc_fail(call, &refusal.err,
-                     &(struct rpc_hints){.leader = refusal.leader_addr,
-                                         .epoch = refusal.epoch,
-                                         .cluster = refusal.cluster_id});
-            return;
-        }
-    }
+    struct board_self self;
+    if (service_member_refuses(s, call))
+        return;
+    board_self(s->cfg.board, &self);
     struct bytes body = rpc_call_body(call);
     Baton__V1__ReportRequest *m = baton__v1__report_request__unpack(NULL, body.len, body.data);
     if (!m) {
-        bad_request(call);
+        service_member_bad_request(call);
         return;
     }
     live_report(s->cfg.live, m->member_id,
                 &(struct live_report){.applied = m->applied_revision,
                                       .epoch = m->epoch,
-                                      .received_ms = clock_boot_ms()});
+                                      .received_ms = clock_boot_ms(),
+                                      .lag = self.applied - m->applied_revision});
     baton__v1__report_request__free_unpacked(m, NULL);
     Baton__V1__ReportResponse answer = BATON__V1__REPORT_RESPONSE__INIT;
-    reply_message(call, &answer.base);
+    service_member_reply(call, &answer.base);
 }
 
 /* ---- GetHistory ---- */
@@ -215,7 +217,7 @@ static void reply_history(struct service_member *s, struct rpc_call *call, struc
     m.cluster_id = leader.cluster_id;
     m.n_leaderships = all->count;
     m.leaderships = list;
-    reply_message(call, &m.base);
+    service_member_reply(call, &m.base);
     free(list);
     free(items);
 }
@@ -227,7 +229,7 @@ static void handle_get_history(struct rpc_call *call, void *ctx)
     Baton__V1__GetHistoryRequest *request =
         baton__v1__get_history_request__unpack(NULL, body.len, body.data);
     if (!request) {
-        bad_request(call);
+        service_member_bad_request(call);
         return;
     }
     struct entries all = {.limit = request->limit ? request->limit : HISTORY_LIMIT};
@@ -254,6 +256,8 @@ void service_member_methods(struct service_member *s,
         {SERVICE "WatchLeader", RPC_SERVER_STREAM, handle_watch_leader, s},
         {SERVICE "GetHistory", RPC_UNARY, handle_get_history, s},
         {SERVICE "Report", RPC_UNARY, handle_report, s},
+        {SERVICE "TransferLeadership", RPC_UNARY, service_member_transfer, s},
+        {SERVICE "RemoveMember", RPC_UNARY, service_member_remove, s},
     };
 #undef SERVICE
     memcpy(methods, table, sizeof table);
@@ -268,6 +272,11 @@ struct service_member *service_member_start(const struct service_member_config *
                                                                     .ctx = s,
                                                                     .keepalive_ms = KEEPALIVE_MS});
     return s;
+}
+
+void service_member_connect(struct service_member *s, struct candidate *candidate)
+{
+    atomic_store(&s->candidate, candidate);
 }
 
 void service_member_changed(struct service_member *s)

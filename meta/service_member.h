@@ -3,6 +3,7 @@
 #include "common/io/rpc_server.h"
 
 struct board;
+struct candidate;
 struct live;
 struct store;
 struct service_member;
@@ -12,16 +13,19 @@ struct service_member_config {
     struct live *live;
     struct store *store;
     const char *member_id;
+    const char *prefix; /* "/baton/<cluster>/" */
 };
 
 /* Starts the thread that serves WatchLeader. */
 struct service_member *service_member_start(const struct service_member_config *cfg);
+/* Before the election can win: whom to ask for a handover. */
+void service_member_connect(struct service_member *s, struct candidate *candidate);
 /* After the RPC server is freed: no stream is left by then. */
 void service_member_stop(struct service_member *s);
 
 /* Something on the board changed; may be called under its lock. */
 void service_member_changed(struct service_member *s);
 
-#define SERVICE_MEMBER_METHODS 5
+#define SERVICE_MEMBER_METHODS 7
 void service_member_methods(struct service_member *s,
                             struct rpc_method methods[SERVICE_MEMBER_METHODS]);

@@ -183,8 +183,20 @@ static bool is_own_epoch(const struct election *e, uint64_t epoch)
     return e->leadership.epoch && epoch == e->leadership.epoch;
 }
 
+/* Another process of this id may have been meant: start ids are never used twice. */
+void election_see_removed(struct election *e, const char *start)
+{
+    if (e->draining || strcmp(start, e->cfg.self.start) != 0)
+        return;
+    e->draining = true;
+    election_act(e, ELECTION_REMOVED);
+}
+
 static void on_live_changed(struct election *e, const struct election_live *live)
 {
+    election_see_removed(e, live->removed_start);
+    e->spoken = live->spoken;
+    e->spoken_revision = live->revision;
     election_see_released(e, live->revision, &live->released);
     if (live->lease != e->lease)
         return;
@@ -260,6 +272,14 @@ static void absorb(struct election *e, const struct election_event *event)
     case ELECTION_DRAIN:
         e->draining = true;
         break;
+    case ELECTION_TRANSFER:
+        transfer_ask(e, event);
+        break;
+    case ELECTION_IDENTIFIED:
+        if (!e->cfg.etcd_cluster_id)
+            e->cfg.etcd_cluster_id = event->etcd_cluster_id;
+        level_see(e, event->level);
+        break;
     case ELECTION_TICK:
         break;
     }
@@ -274,8 +294,10 @@ void election_step(struct election *e, const struct election_event *event,
     e->out = out;
     e->now_ms = event->now_ms;
     absorb(e, event);
-    while (e->seat.state != SEAT_GONE && (election_lead_advance(e) || seat_advance(e)))
+    while (e->seat.state != SEAT_GONE &&
+           (election_lead_advance(e) || seat_advance(e) || level_advance(e)))
         ;
+    transfer_tick(e);
     ask_tick(e);
     e->out = NULL;
 }
@@ -290,6 +312,7 @@ int64_t election_next_ms(const struct election *e)
     if (e->seat.state == SEAT_GONE)
         return INT64_MAX;
     int64_t next = earlier(seat_next_ms(e), election_lead_next_ms(e));
+    next = earlier(next, transfer_next_ms(e));
     return e->ask.active ? earlier(next, e->ask.next_ms) : next;
 }
 

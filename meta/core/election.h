@@ -5,6 +5,8 @@
 #include "common/base/backoff.h"
 #include "common/base/sm.h"
 #include "meta/core/fence.h"
+#include "meta/core/handover.h"
+#include "meta/core/level.h"
 #include "meta/core/role.h"
 
 struct election_config {
@@ -38,7 +40,12 @@ enum election_event_kind {
                        */
     ELECTION_SETTLED, /* .epoch: after step_down: nothing in flight, leader's jobs have stopped */
     ELECTION_DRAIN,   /* leave: resign, give the lease back */
-    ELECTION_TICK,    /* at or after election_next_ms */
+    /* .epoch: hand it over as .handover says, planned under that leadership; .ticket comes back
+     * with TRANSFERRED, exactly once unless the election ends before */
+    ELECTION_TRANSFER,
+    /* .etcd_cluster_id: answers of another etcd do not count from now on; .level: of `cluster` */
+    ELECTION_IDENTIFIED,
+    ELECTION_TICK, /* at or after election_next_ms */
 };
 
 /* What the live table says about the election key of `lease`. */
@@ -48,6 +55,9 @@ struct election_live {
     bool first;               /* no election key has a lower create revision */
     int64_t revision;         /* of etcd, up to which the table is known */
     struct released released; /* epoch 0: none */
+    /* the start id in the mark below `removed` with the own id; "": there is none */
+    char removed_start[NONCE_DIGITS + 1];
+    struct level_range spoken; /* by the listed members */
 };
 
 struct election_event {
@@ -64,6 +74,9 @@ struct election_event {
     bool flag;
     uint64_t epoch;
     int64_t sent_ms;
+    uint64_t ticket, etcd_cluster_id;
+    uint32_t level;
+    struct handover handover;
 };
 
 /* ---- actions ---- */
@@ -80,6 +93,9 @@ enum election_action_kind {
     ELECTION_DRAINED, /* the last one: resigned, and the lease given back (or etcd does not answer)
                        */
     ELECTION_FATAL,   /* .err: this member cannot go on */
+    /* .ticket. err OK: resigned from .epoch, and .lease is first in line now (0: not told) */
+    ELECTION_TRANSFERRED,
+    ELECTION_REMOVED, /* an operator has taken this member out: it leaves, as if told to DRAIN */
 };
 
 enum election_call_kind { CALL_TXN, CALL_GRANT, CALL_REVOKE };
@@ -103,6 +119,7 @@ struct election_action {
     const struct leadership *leadership; /* of the election; lives until the next LEAD */
     struct released release;             /* TELL: epoch 0: only the key and the lease */
     struct err err;
+    uint64_t ticket;
 };
 
 /* To be carried out in this order, each before the next. */

@@ -1,6 +1,7 @@
 /* What etcd's answers tell the seat. */
 #include "common/base/check.h"
 #include "meta/core/election_parts.h"
+#include "meta/core/removal.h"
 
 enum { CONFLICT_SLACK_MS = 2000 };
 
@@ -100,16 +101,39 @@ static void on_record_there(struct election *e, const struct etcd_kv *kv)
     }
 }
 
+/* The mark of an operator who took a member of this id out: false when it is of a former process,
+ * and no news. */
+static bool take_mark(struct election *e, const struct etcd_kv *mark)
+{
+    char start[NONCE_DIGITS + 1] = "";
+    struct bytes value = mark ? mark->value : BYTES_NONE;
+    removal_decode_mark(value, start);
+    election_see_removed(e, start);
+    if (e->draining)
+        return true;
+    if (bytes_equal(value, record_view(&e->mark)))
+        return false;
+    if (record_bytes_set(&e->mark, value))
+        seat_ask_registration(e);
+    else
+        ask_puzzled(e, "the mark of a removal is too long");
+    return true;
+}
+
 static void on_registered(struct election *e, const struct election_event *event)
 {
-    const struct etcd_kv *kv;
+    const struct etcd_kv *kv, *mark;
     if (event->err.code == ERR_KEY_NOT_FOUND)
         e->lease_lost = true;
     else if (err_is(&event->err))
         ask_failed(e, event);
     else if (result_of(event)->succeeded)
         seat_step_out(e, "it is registered");
-    else if (take_read(event->result, 0, &kv) && kv)
+    else if (!take_read(event->result, 0, &kv) || !take_read(event->result, 1, &mark))
+        ask_puzzled(e, "an answer that lacks reads");
+    else if (take_mark(e, mark))
+        return;
+    else if (kv)
         on_record_there(e, kv);
     else
         ask_puzzled(e, "an answer without the member's record");
@@ -206,6 +230,7 @@ static void on_look(struct election *e, const struct election_event *event)
     if (!take_cluster(e, look.cluster))
         return;
     ask_drop(e);
+    level_see(e, e->cluster.format);
     take_look(e, r, &look);
     if (e->seat.state == SEAT_GONE)
         return;
@@ -264,6 +289,7 @@ static void on_left(struct election *e, const struct election_event *event)
     } else if (err_is(&event->err)) {
         ask_failed(e, event);
     } else {
+        transfer_released(e, result_of(event));
         seat_tell_lease(e);
         seat_step_out(e, "its key is given up");
     }
@@ -315,11 +341,13 @@ void seat_on_answer(struct election *e, const struct election_event *event)
     case SEAT_REVOKING:
         on_revoked(e, event);
         break;
+    case SEAT_LEADING:
+        level_on_answer(e, event);
+        break;
     case SEAT_NONE:
     case SEAT_OUT:
     case SEAT_QUEUED:
     case SEAT_WAITING:
-    case SEAT_LEADING:
     case SEAT_GONE:
     case SEATS:
         ask_drop(e); /* nothing is asked in these */

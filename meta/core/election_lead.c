@@ -92,7 +92,9 @@ bool election_lead_advance(struct election *e)
         if (!why)
             return false;
         /* who leaves in peace settles first what is in flight */
-        e->resign_ms = why == leaves ? e->now_ms + e->leadership.ttl_ms : e->now_ms;
+        e->resign_ms = e->now_ms;
+        if (why == leaves || why == transfer_why)
+            e->resign_ms += e->leadership.ttl_ms;
         if (e->end_rests)
             seat_rest(e);
         step_down(e, why);

@@ -27,6 +27,14 @@ struct seen {
     uint64_t last_call; /* calls after this one were made when it was known */
 };
 
+/* A handover that was asked for. The plan stays until the txn that follows it is answered, the
+ * ticket only until whoever asked has heard. */
+struct transfer {
+    uint64_t ticket; /* 0: nobody waits */
+    struct handover to;
+    int64_t until_ms; /* then whoever waits is told that it is not known */
+};
+
 struct election {
     struct election_config cfg;
     struct rng rng;
@@ -43,6 +51,10 @@ struct election {
     int64_t stray_revision;  /* of a key that a late attempt put after it had left; 0: none */
     struct released released;
     int64_t released_revision;
+    uint32_t level;            /* in use; 0: not known */
+    struct level_range spoken; /* by all listed members */
+    int64_t spoken_revision;   /* as of this one; 0: not known */
+    int64_t raised_revision;   /* raising it was tried with the members of this one */
     struct seen seen;
     uint64_t highest_epoch;
     struct record_bytes read; /* what the last read brought */
@@ -60,6 +72,7 @@ struct election {
     int64_t look_ms;           /* when queued: reads anew then, should the watch be silent */
     int64_t give_way_ms;       /* first in line: leaves the queue then; 0: is not first */
     int64_t former_lease;      /* of the own former process */
+    struct record_bytes mark;  /* of an operator who took a former one out; len 0: none */
     int64_t conflict_until_ms; /* while another directory's record is in the way; 0: none is */
     struct fence_takeover takeover;
     int64_t takeover_first_ms;
@@ -73,7 +86,8 @@ struct election {
     struct released release; /* to put when leaving; epoch 0: nothing */
     const char *end_why;     /* a leadership that must end: why; NULL: goes on */
     bool end_rests;          /* and somebody else had better lead next */
-    int64_t leave_by_ms;     /* draining: gives up talking to etcd then; 0: not yet */
+    struct transfer transfer;
+    int64_t leave_by_ms; /* draining: gives up talking to etcd then; 0: not yet */
 };
 
 /* ---- election.c ---- */
@@ -86,6 +100,8 @@ void election_move_role(struct election *e, enum role to, const char *why); /* a
 void election_see(struct election *e, struct bytes value, int64_t received_ms, bool certain);
 void election_view(struct election *e, int64_t revision, int64_t create_revision, bool first);
 void election_see_released(struct election *e, int64_t revision, const struct released *released);
+void election_see_removed(struct election *e,
+                          const char *start); /* leaves if that is this process */
 
 /* ---- election_ask.c ---- */
 void ask_start_txn(struct election *e, struct fence_txn *txn); /* takes what *txn owns */
@@ -119,3 +135,20 @@ void election_lead_break_off(struct election *e,
                              const char *why); /* if it leads: closes the gate and steps down */
 void election_lead_begin(struct election *e, int64_t revision);
 int64_t election_lead_next_ms(const struct election *e);
+
+/* ---- election_transfer.c ---- */
+extern const char transfer_why[];
+void transfer_ask(struct election *e, const struct election_event *event);
+/* Resigning: false when it is not to anybody. */
+bool transfer_ask_release(struct election *e);
+void transfer_released(struct election *e, const struct etcd_txn_result *r);
+void transfer_end(struct election *e); /* the key is gone: what was not answered is not known */
+void transfer_tick(struct election *e);
+int64_t transfer_next_ms(const struct election *e);
+
+/* ---- election_level.c ---- */
+/* Whether this member speaks the format level in use, as far as it knows it. */
+bool level_is_spoken(const struct election *e);
+void level_see(struct election *e, uint32_t level); /* as it stands in `cluster`; 0: not told */
+bool level_advance(struct election *e); /* leading: raises it once all speak a higher one */
+void level_on_answer(struct election *e, const struct election_event *event);

@@ -33,12 +33,33 @@ static void ask_create(struct election *e, struct bytes key, struct bytes value)
                                   .failure_count = 1});
 }
 
+/* Puts the member's record unless one is there or an operator has taken this very process out; the
+ * mark of a former one goes with it. Else reads both. */
 void seat_ask_registration(struct election *e)
 {
-    char room[KEY_MAX];
+    char room[KEY_MAX], mark_room[KEY_MAX];
     struct buf value = {0};
+    struct bytes key = keys_member(room, e->cfg.prefix, e->cfg.self.id);
+    struct bytes mark = keys_removed(mark_room, e->cfg.prefix, e->cfg.self.id);
     member_info_encode(&e->cfg.self, &value);
-    ask_create(e, keys_member(room, e->cfg.prefix, e->cfg.self.id), buf_view(&value));
+    struct etcd_compare free[] = {
+        {.target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = key},
+        {.target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = mark},
+    };
+    if (e->mark.len) {
+        free[1].target = ETCD_VALUE;
+        free[1].value = record_view(&e->mark);
+    }
+    struct etcd_op ops[] = {
+        {.kind = ETCD_OP_PUT, .key = key, .value = buf_view(&value), .lease = e->lease},
+        {.kind = ETCD_OP_DELETE, .key = mark}};
+    struct etcd_op reads[] = {a_range(key), a_range(mark)};
+    ask_txn(e, &(struct etcd_txn){.compares = free,
+                                  .compare_count = 2,
+                                  .success = ops,
+                                  .success_count = e->mark.len ? 2 : 1,
+                                  .failure = reads,
+                                  .failure_count = 2});
     buf_close(&value);
 }
 
@@ -63,6 +84,8 @@ static void ask_look(struct election *e)
 void seat_ask_release(struct election *e)
 {
     struct fence_txn txn = {0};
+    if (transfer_ask_release(e))
+        return;
     fence_make_release(&txn, e->cfg.prefix, e->lease, e->create_revision, &e->release);
     ask_start_txn(e, &txn);
 }
@@ -146,6 +169,8 @@ static void take_over(struct election *e)
 
 /* ---- moves ---- */
 
+static const struct released NOTHING = {0};
+
 void seat_tell_lease(struct election *e)
 {
     election_act(e, ELECTION_TELL)->lease = e->lease;
@@ -160,6 +185,7 @@ static void leave_line(struct election *e)
     e->view_revision = 0;
     e->first = e->key_gone = false;
     e->give_way_ms = 0;
+    transfer_end(e);
 }
 
 void seat_step_out(struct election *e, const char *why)
@@ -172,9 +198,10 @@ void seat_step_out(struct election *e, const char *why)
         election_move_role(e, ROLE_FOLLOWER, why);
 }
 
-static void leave_queue(struct election *e, const char *why)
+/* `closed`: what is known to read no more, and would not be told otherwise; epoch 0: nothing. */
+static void leave_queue(struct election *e, const char *why, struct released closed)
 {
-    e->release = (struct released){0};
+    e->release = closed;
     election_move_seat(e, SEAT_LEAVING, why);
     if (e->role.state == ROLE_CANDIDATE)
         election_move_role(e, ROLE_FOLLOWER, why);
@@ -245,11 +272,23 @@ static bool advance_none(struct election *e)
     return true;
 }
 
+/* Nothing hangs on a lease that is only asked for: should it be granted, it ends by itself. */
+static bool advance_granting(struct election *e)
+{
+    if (!e->draining)
+        return false;
+    ask_drop(e);
+    e->lease = 0;
+    election_move_seat(e, SEAT_GONE, "the member leaves");
+    election_act(e, ELECTION_DRAINED);
+    return true;
+}
+
 static bool advance_out(struct election *e)
 {
     if (e->stray_revision && !e->draining) { /* its lease is kept: it would block the queue */
         e->create_revision = e->stray_revision;
-        leave_queue(e, "a late attempt put its key again");
+        leave_queue(e, "a late attempt put its key again", NOTHING);
         return true;
     }
     if (e->role.state != ROLE_FOLLOWER) /* the leader's work has not stopped yet */
@@ -258,7 +297,7 @@ static bool advance_out(struct election *e)
         start_revoking(e);
         return true;
     }
-    if (!e->caught_up || e->now_ms < e->rest_until_ms)
+    if (!e->caught_up || !level_is_spoken(e) || e->now_ms < e->rest_until_ms)
         return false;
     start_queueing(e);
     return true;
@@ -272,10 +311,12 @@ static bool leaves_queue(struct election *e)
     else if (e->key_gone)
         seat_step_out(e, "its key is gone");
     else if (!e->caught_up)
-        leave_queue(e, "its state fell behind");
+        leave_queue(e, "its state fell behind", NOTHING);
+    else if (!level_is_spoken(e))
+        leave_queue(e, "it does not speak the format level in use", NOTHING);
     else if (e->give_way_ms && e->now_ms >= e->give_way_ms) {
         seat_rest(e);
-        leave_queue(e, "it could not take over in time");
+        leave_queue(e, "it could not take over in time", NOTHING);
     } else
         return false;
     return true;
@@ -317,7 +358,7 @@ static bool advance_taking(struct election *e)
     /* if it did apply, nothing was read under it and nothing will be */
     e->closed.epoch = e->takeover.next.epoch;
     memcpy(e->closed.nonce, e->takeover.next.nonce, sizeof e->closed.nonce);
-    leave_queue(e, "the takeover was not answered in time");
+    leave_queue(e, "the takeover was not answered in time", e->closed);
     return true;
 }
 
@@ -370,6 +411,7 @@ bool seat_advance(struct election *e)
     case SEAT_NONE:
         return advance_none(e);
     case SEAT_GRANTING:
+        return advance_granting(e);
     case SEAT_REGISTERING:
     case SEAT_EVICTING:
     case SEAT_ENQUEUING:

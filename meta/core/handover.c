@@ -1,4 +1,5 @@
 #include "meta/core/handover.h"
+#include "common/base/check.h"
 #include <stdio.h>
 
 /* Why this member cannot take over at once; OK when it can. */
@@ -90,4 +91,60 @@ struct err handover_plan(const struct handover_view *view, const char *target_id
 bool handover_is_self(const struct handover_view *view, const char *target_id)
 {
     return strcmp(view->self_id, target_id) == 0;
+}
+
+/* ---- the txn ---- */
+
+enum { OPS_MAX = HANDOVER_AHEAD_MAX + 3 }; /* `released`, the own key, the line */
+
+void handover_make(struct fence_txn *out, const char *prefix, int64_t lease,
+                   int64_t create_revision, const struct released *released,
+                   const struct handover *to)
+{
+    char rooms[OPS_MAX][KEY_MAX];
+    struct etcd_op ops[OPS_MAX];
+    struct buf value = {0}, end = {0};
+    size_t n = 0, failure = 0;
+    PRE(create_revision > 0);
+    struct bytes own = keys_election(rooms[0], prefix, lease);
+    if (released->epoch) {
+        released_encode(released, &value);
+        ops[n++] = (struct etcd_op){
+            .kind = ETCD_OP_PUT, .key = keys_released(rooms[1], prefix), .value = buf_view(&value)};
+        failure = 1;
+    }
+    ops[n++] = (struct etcd_op){.kind = ETCD_OP_DELETE, .key = own};
+    for (size_t i = 0; i < to->ahead_count; i++, n++)
+        ops[n] = (struct etcd_op){.kind = ETCD_OP_DELETE,
+                                  .key = keys_election(rooms[n], prefix, to->ahead[i])};
+    struct bytes line = keys_elections(rooms[n], prefix);
+    bytes_prefix_end(line, &end);
+    ops[n++] = (struct etcd_op){.kind = ETCD_OP_RANGE,
+                                .key = line,
+                                .range_end = buf_view(&end),
+                                .limit = 1,
+                                .keys_only = true,
+                                .by_create = true};
+    struct etcd_compare same = {
+        .target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = own, .number = create_revision};
+    fence_txn_own(out, &(struct etcd_txn){.compares = &same,
+                                          .compare_count = 1,
+                                          .success = ops,
+                                          .success_count = n,
+                                          .failure = ops,
+                                          .failure_count = failure});
+    buf_close(&value);
+    buf_close(&end);
+}
+
+int64_t handover_first(const char *prefix, const struct etcd_txn_result *r)
+{
+    char room[KEY_MAX];
+    int64_t lease = 0;
+    if (!r->result_count)
+        return 0;
+    const struct etcd_op_result *line = &r->results[r->result_count - 1];
+    bool told = line->kind == ETCD_OP_RANGE && line->count &&
+                keys_rest_lease(line->kvs[0].key, keys_elections(room, prefix), &lease);
+    return told ? lease : 0;
 }

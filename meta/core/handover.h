@@ -1,7 +1,6 @@
 /* Whom a leader may hand over to, and whose places in line have to go for that. Pure. */
 #pragma once
-#include "common/base/err.h"
-#include "meta/core/record.h"
+#include "meta/core/fence.h"
 
 enum {
     HANDOVER_AHEAD_MAX = 64,       /* members that one txn sends back to the end of the line */
@@ -39,3 +38,12 @@ struct err handover_plan(const struct handover_view *view, const char *target_id
                          struct handover *out);
 /* Nothing has to be done then. */
 bool handover_is_self(const struct handover_view *view, const char *target_id);
+
+/* What ends the leadership: fence_make_release, which also sends those ahead to the end of the line
+ * and reads who is first in it then. Only with the own key still there, so that a late copy
+ * displaces nobody: it puts `released`, of a leadership long gone, and no more. */
+void handover_make(struct fence_txn *out, const char *prefix, int64_t lease,
+                   int64_t create_revision, const struct released *released,
+                   const struct handover *to);
+/* Whose lease is first in line, from the answer to a txn that succeeded; 0: it does not tell. */
+int64_t handover_first(const char *prefix, const struct etcd_txn_result *r);

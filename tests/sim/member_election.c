@@ -130,6 +130,8 @@ static const char *name_txn(const struct etcd_txn *txn)
 {
     if (writes_below(txn, SIM_PREFIX "state/commit"))
         return "takeover";
+    if (writes_below(txn, SIM_PREFIX "cluster"))
+        return "raise";
     if (writes_below(txn, SIM_PREFIX "live/released"))
         return "release";
     if (writes_below(txn, SIM_PREFIX "live/members/"))
@@ -269,6 +271,13 @@ static void act(struct world *w, struct member *m, const struct election_action 
     case ELECTION_DRAINED:
         member_kill(w, m->index, 0);
         world_at(w, 500000, restart, m);
+        return;
+    case ELECTION_TRANSFERRED:
+        world_trace(w, m->index, "handed over: %s",
+                    err_is(&a->err) ? a->err.message : "another is first in line");
+        return;
+    case ELECTION_REMOVED:
+        world_trace(w, m->index, "was taken out by an operator");
         return;
     case ELECTION_FATAL:
         world_trace(w, m->index, "gives up: %s", a->err.message);

@@ -119,7 +119,7 @@ static void an_id_in_use_is_refused_by_name(void **state)
     bool fatal = false;
     for (int i = 0; i < 200 && !fatal; i++) {
         struct kit_answer a;
-        kit_failed(&a, 1);
+        kit_failed(&a, 2);
         kit_found(&a, 0, (struct etcd_kv){.value = buf_view(&value), .lease = 77});
         drive_event(d, (struct election_event){
                            .kind = ELECTION_ANSWERED, .call = d->call.id, .result = &a.result});
@@ -146,7 +146,7 @@ static void its_own_former_record_is_replaced(void **state)
     snprintf(former.start, sizeof former.start, KIT_OTHER);
     member_info_encode(&former, &value);
     drive_granted(d, 5000);
-    kit_failed(&a, 1);
+    kit_failed(&a, 2);
     kit_found(&a, 0, (struct etcd_kv){.value = buf_view(&value), .lease = 77});
     drive_event(d, (struct election_event){
                        .kind = ELECTION_ANSWERED, .call = d->call.id, .result = &a.result});

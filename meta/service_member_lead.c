@@ -1,0 +1,192 @@
+/* TransferLeadership and RemoveMember: what a leader does when an operator asks for it. */
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "meta/candidate.h"
+#include "meta/live.h"
+#include "meta/remover.h"
+#include "meta/service_member_parts.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A call that waits for a handover, for a removal, or for one after the other. */
+struct waiting {
+    struct service_member *s;
+    struct rpc_call *call;
+    char target[ID_MAX + 1];
+    struct removal removal;
+    struct member_info removed;
+    struct board_leader leader; /* when it was asked */
+};
+
+static struct waiting *waiting_new(struct service_member *s, struct rpc_call *call)
+{
+    struct waiting *w = mem_alloc(sizeof *w);
+    w->s = s;
+    w->call = call;
+    board_leader(s->cfg.board, &w->leader);
+    return w;
+}
+
+static void fail(struct service_member *s, struct rpc_call *call, const struct err *err)
+{
+    struct board_refusal refusal;
+    board_refusal(s->cfg.board, &refusal);
+    rpc_fail(call, err,
+             &(struct rpc_hints){.leader = refusal.leader_addr,
+                                 .epoch = refusal.epoch,
+                                 .cluster = refusal.cluster_id});
+}
+
+/* ---- handing over ---- */
+
+static void reply_transfer(struct rpc_call *call, uint64_t epoch, const char *target)
+{
+    Baton__V1__TransferLeadershipResponse m = BATON__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
+    m.epoch = epoch;
+    m.target_id = (char *)target;
+    service_member_reply(call, &m.base);
+}
+
+static void on_transferred(void *arg, const struct err *err, uint64_t epoch, int64_t first)
+{
+    struct waiting *w = arg;
+    char id[ID_MAX + 1];
+    if (err_is(err))
+        fail(w->s, w->call, err);
+    else
+        reply_transfer(w->call, epoch, live_id_of(w->s->cfg.live, first, id) ? id : w->target);
+    free(w);
+}
+
+/* Plans with what is known of the line now, and begins; `done` is called unless there is an error.
+ */
+static struct err start_transfer(struct waiting *w, const char *target, candidate_transferred *done)
+{
+    struct service_member *s = w->s;
+    struct handover_view view;
+    struct handover to;
+    struct board_self self;
+    board_self(s->cfg.board, &self);
+    live_line(s->cfg.live, s->cfg.member_id, &view);
+    struct err e = handover_plan(&view, target, &to);
+    free((void *)view.members);
+    if (err_is(&e))
+        return e;
+    snprintf(w->target, sizeof w->target, "%s", to.target);
+    log_info("handing over to member %s, as an operator asked", to.target);
+    return candidate_transfer(atomic_load(&s->candidate), self.epoch, &to, done, w);
+}
+
+static void begin_transfer(struct service_member *s, struct rpc_call *call, const char *target)
+{
+    if (strcmp(target, s->cfg.member_id) == 0) {
+        struct board_self self;
+        board_self(s->cfg.board, &self);
+        reply_transfer(call, self.epoch, target);
+        return;
+    }
+    struct waiting *w = waiting_new(s, call);
+    struct err e = start_transfer(w, target, on_transferred);
+    if (err_is(&e)) {
+        fail(s, call, &e);
+        free(w);
+    }
+}
+
+/* While it hands over, a leader is none any more; but a second request shall not be sent on to the
+ * next one. */
+static bool is_transferring(struct service_member *s, struct rpc_call *call)
+{
+    struct candidate *c = atomic_load(&s->candidate);
+    if (!c || !candidate_is_transferring(c))
+        return false;
+    struct err e =
+        err_make(ERR_IN_TRANSFER, "the leadership is being handed over already: look who leads");
+    fail(s, call, &e);
+    return true;
+}
+
+void service_member_transfer(struct rpc_call *call, void *ctx)
+{
+    struct service_member *s = ctx;
+    struct bytes body = rpc_call_body(call);
+    if (is_transferring(s, call) || service_member_refuses(s, call))
+        return;
+    Baton__V1__TransferLeadershipRequest *m =
+        baton__v1__transfer_leadership_request__unpack(NULL, body.len, body.data);
+    if (!m) {
+        service_member_bad_request(call);
+        return;
+    }
+    begin_transfer(s, call, m->target_id);
+    baton__v1__transfer_leadership_request__free_unpacked(m, NULL);
+}
+
+/* ---- taking out ---- */
+
+static void on_removed(void *arg, const struct err *err)
+{
+    struct waiting *w = arg;
+    if (err_is(err)) {
+        fail(w->s, w->call, err);
+    } else {
+        Baton__V1__Member member;
+        Baton__V1__RemoveMemberResponse m = BATON__V1__REMOVE_MEMBER_RESPONSE__INIT;
+        service_member_fill(w->s, &w->removed, &w->leader, &member);
+        m.member = &member;
+        service_member_reply(w->call, &m.base);
+    }
+    free(w);
+}
+
+static void start_removal(struct waiting *w)
+{
+    struct service_member *s = w->s;
+    remover_start(candidate_etcd(atomic_load(&s->candidate)), s->cfg.prefix, &w->removal,
+                  on_removed, w);
+}
+
+/* It leads no more, so it can go. */
+static void on_handed_over(void *arg, const struct err *err, uint64_t epoch, int64_t first)
+{
+    struct waiting *w = arg;
+    if (!err_is(err)) {
+        start_removal(w);
+        return;
+    }
+    fail(w->s, w->call, err);
+    free(w);
+}
+
+static void begin_removal(struct service_member *s, struct rpc_call *call, const char *id)
+{
+    struct waiting *w = waiting_new(s, call);
+    struct err e = OK_ERR;
+    if (!live_registration(s->cfg.live, id, &w->removal, &w->removed))
+        e = err_make(ERR_UNKNOWN_MEMBER, "no member %.100s is listed", id);
+    else if (strcmp(id, s->cfg.member_id) == 0)
+        e = start_transfer(w, "", on_handed_over);
+    else
+        start_removal(w);
+    if (err_is(&e)) {
+        fail(s, call, &e);
+        free(w);
+    }
+}
+
+void service_member_remove(struct rpc_call *call, void *ctx)
+{
+    struct service_member *s = ctx;
+    struct bytes body = rpc_call_body(call);
+    if (service_member_refuses(s, call))
+        return;
+    Baton__V1__RemoveMemberRequest *m =
+        baton__v1__remove_member_request__unpack(NULL, body.len, body.data);
+    if (!m) {
+        service_member_bad_request(call);
+        return;
+    }
+    begin_removal(s, call, m->id);
+    baton__v1__remove_member_request__free_unpacked(m, NULL);
+}

@@ -1,0 +1,29 @@
+/* Inside of the member service: service_member.c answers what every member answers,
+ * service_member_lead.c what only a leader does. */
+#pragma once
+#include "baton/v1/member.pb-c.h"
+#include "meta/board.h"
+#include "meta/service_member.h"
+#include <stdatomic.h>
+
+struct candidate;
+
+struct service_member {
+    struct service_member_config cfg;
+    struct state_streams *leaders; /* the open WatchLeader streams */
+    struct candidate
+        *_Atomic candidate; /* NULL: the election has not begun, so nobody leads here */
+};
+
+/* ---- service_member.c ---- */
+void service_member_reply(struct rpc_call *call, const ProtobufCMessage *m);
+void service_member_bad_request(struct rpc_call *call);
+/* Refuses, and is true, unless this member leads. */
+bool service_member_refuses(struct service_member *s, struct rpc_call *call);
+/* What the list says of one member; the message borrows from info. */
+void service_member_fill(struct service_member *s, const struct member_info *info,
+                         const struct board_leader *leader, Baton__V1__Member *m);
+
+/* ---- service_member_lead.c: handlers ---- */
+void service_member_transfer(struct rpc_call *call, void *ctx);
+void service_member_remove(struct rpc_call *call, void *ctx);
