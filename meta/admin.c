@@ -37,7 +37,7 @@ static void handle_readyz(void *ctx, const char *query, struct http_answer *out)
         why = "shutting down";
     else if (self.role == ROLE_LEADER && self.deadline_left_ms <= 0)
         why = "leads, but no commit was confirmed lately";
-    else if (!follow || !follow_healthy(follow))
+    else if (!a->alone && (!follow || !follow_healthy(follow)))
         why = "the watch on etcd is not open";
     else if (self.applied == 0)
         why = "the state is not loaded yet";
@@ -55,14 +55,16 @@ static void handle_status(void *ctx, const char *query, struct http_answer *out)
     out->content_type = "application/json";
     /* ids and addresses hold no characters that JSON would escape: options.c sees to it */
     buf_printf(&out->body,
-               "{\"version\":\"%s\",\"id\":\"%s\",\"cluster\":\"%s\",\"cluster_id\":\"%s\","
+               "{\"version\":\"%s\",\"mode\":\"%s\",\"id\":\"%s\",\"cluster\":\"%s\",\"cluster_"
+               "id\":\"%s\","
                "\"role\":\"%s\",\"draining\":%s,\"applied_revision\":%lld,"
                "\"read_deadline_left_ms\":%lld,\"leader\":{\"known\":%s,\"id\":\"%s\","
                "\"addr\":\"%s\",\"epoch\":%llu,\"age_ms\":%lld},\"members\":[",
-               BATON_VERSION, a->member_id, a->cluster, leader.cluster_id, role_str(self.role),
-               self.draining ? "true" : "false", (long long)self.applied,
-               (long long)self.deadline_left_ms, leader.known ? "true" : "false", leader.id,
-               leader.addr, (unsigned long long)leader.epoch, (long long)leader.age_ms);
+               BATON_VERSION, a->alone ? "embedded" : "etcd", a->member_id, a->cluster,
+               leader.cluster_id, role_str(self.role), self.draining ? "true" : "false",
+               (long long)self.applied, (long long)self.deadline_left_ms,
+               leader.known ? "true" : "false", leader.id, leader.addr,
+               (unsigned long long)leader.epoch, (long long)leader.age_ms);
     struct member_info *members = mem_array(LIVE_MEMBERS_MAX, sizeof *members);
     size_t count = live_members(a->live, members, LIVE_MEMBERS_MAX);
     for (size_t i = 0; i < count && i < LIVE_MEMBERS_MAX; i++)

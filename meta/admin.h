@@ -12,6 +12,7 @@ struct store;
 /* Borrowed until the HTTP server is stopped. `follow` is set last and once. */
 struct admin {
     const char *member_id, *cluster;
+    bool alone; /* without etcd: there is nobody to follow */
     struct board *board;
     struct live *live;
     struct store *store;

@@ -9,6 +9,7 @@
 #include "meta/board.h"
 #include "meta/candidate.h"
 #include "meta/core/keys.h"
+#include "meta/embedded.h"
 #include "meta/follow.h"
 #include "meta/guardian.h"
 #include "meta/identity.h"
@@ -57,7 +58,12 @@ struct member {
     struct admin admin;
     struct http_admin *http;
     struct reporter *reporter;
+    bool replica_runs;
     _Atomic bool fatal_told;
+
+    /* of a member without etcd */
+    struct cluster cluster;
+    struct leadership alone;
 
     /* what ends the process */
     pthread_mutex_t lock;
@@ -184,18 +190,25 @@ static struct err open_etcd(struct member *m)
     return access_check(&m->etcd, login.user, m->options->prefix);
 }
 
+static bool is_alone(const struct member *m)
+{
+    return !m->options->etcd;
+}
+
 static struct err open_state(struct member *m)
 {
     const struct meta_options *o = m->options;
     char state[KEY_MAX], dir[1024];
-    struct err e = identity_open(&m->identity, o->data, "etcd", o->cluster);
+    struct err e =
+        identity_open(&m->identity, o->data, is_alone(m) ? "embedded" : "etcd", o->cluster);
     if (err_is(&e))
         return e;
     snprintf(dir, sizeof dir, "%s", o->data);
     keys_state(state, o->prefix);
     return store_open(&m->store, &(struct store_config){.dir = dir,
                                                         .state_prefix = state,
-                                                        .map_bytes = (size_t)o->map_bytes});
+                                                        .map_bytes = (size_t)o->map_bytes,
+                                                        .durable = is_alone(m)});
 }
 
 static struct err start_replica(struct member *m)
@@ -204,17 +217,19 @@ static struct err start_replica(struct member *m)
     m->board = board_new(o->id, o->advertise);
     m->live = live_new(o->prefix, m->board);
     guardian_on_fatal_signal(m->guardian, on_fatal_signal, m->board);
-    return replica_start(&m->replica,
-                         &(struct replica_config){.board = m->board,
-                                                  .store = m->store,
-                                                  .etcd = &m->etcd,
-                                                  .prefix = o->prefix,
-                                                  .member_id = o->id,
-                                                  .ttl_ms = o->ttl_ms,
-                                                  .max_pending = o->max_pending,
-                                                  .max_pending_bytes = o->max_pending_bytes,
-                                                  .dedup_bytes = o->dedup_bytes,
-                                                  .max_txn_ops = o->max_txn_ops});
+    return replica_start(
+        &m->replica,
+        &(struct replica_config){.board = m->board,
+                                 .store = m->store,
+                                 .etcd = is_alone(m) ? NULL : &m->etcd,
+                                 .alone = {.publish = on_publish, .failed = on_fatal, .ctx = m},
+                                 .prefix = o->prefix,
+                                 .member_id = o->id,
+                                 .ttl_ms = o->ttl_ms,
+                                 .max_pending = o->max_pending,
+                                 .max_pending_bytes = o->max_pending_bytes,
+                                 .dedup_bytes = o->dedup_bytes,
+                                 .max_txn_ops = is_alone(m) ? EMBEDDED_TXN_OPS : o->max_txn_ops});
 }
 
 static struct err start_serving(struct member *m)
@@ -247,6 +262,7 @@ static struct err start_serving(struct member *m)
     if (!strcmp(o->http, "off"))
         return OK_ERR;
     m->admin = (struct admin){.member_id = o->id,
+                              .alone = is_alone(m),
                               .cluster = o->cluster,
                               .board = m->board,
                               .live = m->live,
@@ -322,9 +338,46 @@ static struct err start_election(struct member *m)
     if (err_is(&e))
         return e;
     replica_connect(m->replica, m->candidate, m->follow);
+    m->replica_runs = true;
     m->admin.follow = m->follow;
     m->reporter = reporter_start(m->board, o->id);
     return OK_ERR;
+}
+
+/* ---- without etcd ---- */
+
+/* The state names its cluster, and nothing is served before the new epoch is durable. */
+static struct err take_over_alone(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    describe_self(m);
+    struct err e = embedded_cluster(m->store, m->identity.cluster_id, &m->cluster);
+    if (!err_is(&e))
+        e = identity_confirm(&m->identity, m->cluster.id, NULL);
+    if (!err_is(&e))
+        e = embedded_take_over(m->store, o->prefix, &m->self, &m->cluster, "restarted", &m->alone);
+    if (!err_is(&e))
+        log_info("embedded: alone and without etcd, on the durable state in %s/state; cluster %s",
+                 o->data, m->cluster.id);
+    return e;
+}
+
+/* In place of an election: the list of members is this one, and it leads. */
+static void start_leading(struct member *m)
+{
+    char key[KEY_MAX];
+    struct buf value = {0};
+    member_info_encode(&m->self, &value);
+    live_reset(m->live,
+               &(struct etcd_kv){.key = keys_member(key, m->options->prefix, m->self.id),
+                                 .value = buf_view(&value)},
+               1, 1);
+    buf_close(&value);
+    board_set_cluster(m->board, &m->cluster);
+    on_publish(m, ROLE_ACTIVATING, m->alone.epoch);
+    replica_connect(m->replica, NULL, NULL);
+    m->replica_runs = true;
+    replica_lead(m->replica, &m->alone);
 }
 
 /* ---- signals and the end ---- */
@@ -363,6 +416,22 @@ static void *signal_run(void *arg)
     _exit(1);
 }
 
+/* Begins to hand over; `drained` follows. Alone there is nobody: what flies is finished, that is
+ * all.
+ */
+static void leave(struct member *m)
+{
+    board_set_draining(m->board);
+    if (m->candidate) {
+        candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_DRAIN});
+        return;
+    }
+    on_publish(m, ROLE_STEPPING_DOWN, m->alone.epoch);
+    replica_stop(m->replica);
+    m->replica_runs = false;
+    on_drained(m);
+}
+
 /* Until it is told to end, has then resigned, or failed, or --drain-timeout has passed since the
  * signal; *by_ms is when everything should have ended. */
 static bool wait_for_end(struct member *m, int64_t *by_ms)
@@ -374,8 +443,7 @@ static bool wait_for_end(struct member *m, int64_t *by_ms)
     struct timespec until = clock_mono_after(m->options->drain_timeout_ms);
     *by_ms = clock_boot_ms() + m->options->drain_timeout_ms;
     pthread_mutex_unlock(&m->lock);
-    board_set_draining(m->board);
-    candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_DRAIN});
+    leave(m);
     pthread_mutex_lock(&m->lock);
     while (!m->drained && !m->failed && !late)
         late = pthread_cond_timedwait(&m->ended, &m->lock, &until) != 0;
@@ -393,7 +461,7 @@ static void stop(struct member *m, int64_t by_ms)
 {
     reporter_stop(m->reporter);
     http_admin_stop(m->http);
-    if (m->follow)
+    if (m->replica_runs)
         replica_stop(m->replica);
     follow_stop(m->follow);
     candidate_stop(m->candidate);
@@ -433,16 +501,19 @@ int member_run(const struct meta_options *options, struct guardian_link *guardia
     pthread_condattr_destroy(&attr);
     ending_signals(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write */
     meta_metrics_init();
     etcd_observe(meta_count_etcd);
     struct err e = open_state(&m);
     if (!err_is(&e))
-        e = open_etcd(&m);
+        e = is_alone(&m) ? take_over_alone(&m) : open_etcd(&m);
     if (!err_is(&e))
         e = start_replica(&m);
     if (!err_is(&e))
         e = start_serving(&m);
-    if (!err_is(&e))
+    if (!err_is(&e) && is_alone(&m))
+        start_leading(&m);
+    else if (!err_is(&e))
         e = start_election(&m);
     bool failed = true;
     if (err_is(&e)) {

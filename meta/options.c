@@ -45,9 +45,8 @@ static const struct option_row rows[] = {
      .name = "etcd",
      .kind = OPTION_STRING,
      .target = &parsed.etcd,
-     .required = true,
      .value = "URL[,URL...]",
-     .help = "The etcd endpoints."},
+     .help = "The etcd endpoints; without them this member is alone and keeps its state itself."},
     {.name = "etcd-user",
      .kind = OPTION_STRING,
      .target = &parsed.login.user,
@@ -91,6 +90,7 @@ static const struct option_row rows[] = {
      .value = "TIME",
      .min = 1000,
      .max = 600000,
+     .needs = "etcd",
      .help = "How long a leader that is silent keeps its leadership."},
     {.name = "drain-timeout",
      .kind = OPTION_DURATION,
@@ -140,6 +140,7 @@ static const struct option_row rows[] = {
      .value = "N",
      .min = 0,
      .max = 1 << 16,
+     .needs = "etcd",
      .help = "Operations in one etcd txn, at least 32; 0: ask etcd what it takes."},
     {.name = "rpc-threads",
      .kind = OPTION_INT,
@@ -161,10 +162,11 @@ static const struct option_row rows[] = {
 
 static const struct option_set set = {
     .program = "baton-meta",
-    .usage = "--etcd URL[,URL...] [options]",
+    .usage = "[--etcd URL[,URL...]] [options]",
     .about =
         "A member of a Baton cluster: elects a leader through etcd with the others and, while it "
-        "leads, serves the cluster's metadata.",
+        "leads, serves the cluster's metadata. Without --etcd it is the whole cluster: it always "
+        "leads, on the durable state in its own directory.",
     .footer = "SIGTERM hands leadership over, finishes what is in flight and exits 0.",
     .rows = rows,
     .count = sizeof rows / sizeof rows[0],

@@ -178,16 +178,16 @@ static void handle(struct replica *r, struct item *item)
         replica_on_watch_lost(r);
         break;
     case ITEM_LEAD:
-        lead_begin(r, item->leadership);
+        r->leading->begin(r, item->leadership);
         break;
     case ITEM_STEP_DOWN:
-        lead_end(r, item->epoch, item->why);
+        r->leading->end(r, item->epoch, item->why);
         break;
     case ITEM_ANSWER:
         lead_on_answer(r, item->attempt, &item->err, &item->result);
         break;
     case ITEM_WORK:
-        break; /* lead_work looks at the list */
+        break; /* what leads looks at the list */
     case ITEM_STOP:
         r->stopping = true;
         break;
@@ -202,7 +202,7 @@ static void *replica_run(void *arg)
     if (!r->max_txn_ops)
         replica_learn_limits(r); /* while the follower lists what is there */
     while (!r->stopping) {
-        int64_t next = lead_next_ms(r), wait = -1;
+        int64_t next = r->leading->next_ms(r), wait = -1;
         next = replica_behind_ms(r) < next ? replica_behind_ms(r) : next;
         if (next != INT64_MAX) {
             wait = next - clock_boot_ms();
@@ -213,9 +213,9 @@ static void *replica_run(void *arg)
             handle(r, item);
         if (clock_boot_ms() >= replica_behind_ms(r))
             replica_caught_up(r, false);
-        lead_work(r);
+        r->leading->work(r);
     }
-    lead_give_up(r);
+    r->leading->give_up(r);
     return NULL;
 }
 
@@ -226,8 +226,11 @@ struct err replica_start(struct replica **out, const struct replica_config *cfg)
     r->max_txn_ops = cfg->max_txn_ops;
     r->generation = 1;
     rng_seed_os(&r->rng);
-    struct err e = etcd_client_new(
-        &r->etcd, &(struct etcd_config){.access = *cfg->etcd, .name = "etcd-commit"});
+    r->leading = cfg->etcd ? &lead_with_etcd : &lead_alone;
+    struct err e = OK_ERR;
+    if (cfg->etcd)
+        e = etcd_client_new(&r->etcd,
+                            &(struct etcd_config){.access = *cfg->etcd, .name = "etcd-commit"});
     if (err_is(&e)) {
         free(r);
         return e;

@@ -33,16 +33,24 @@ struct write {
 /* The word of the store that names the last leadership of this directory: "<epoch> <nonce>". */
 #define REPLICA_LED_WORD "led"
 
+/* Whom a replica tells that leads alone. */
+struct replica_alone {
+    void (*publish)(void *ctx, enum role role, uint64_t epoch);
+    void (*failed)(void *ctx, const struct err *e); /* the disk; it leads no more */
+    void *ctx;
+};
+
 struct replica_config {
     struct board *board;
     struct store *store;
-    const struct etcd_access *etcd;
+    const struct etcd_access *etcd; /* NULL: it leads alone, on a durable store */
+    struct replica_alone alone;
     const char *prefix; /* "/baton/<cluster>/" */
     const char *member_id;
     int64_t ttl_ms;
     int64_t max_pending, max_pending_bytes;
     int64_t dedup_bytes;
-    int64_t max_txn_ops; /* 0: learn it from etcd */
+    int64_t max_txn_ops; /* 0: learn it from etcd; needed without */
 };
 
 struct err replica_start(struct replica **out, const struct replica_config *cfg);

@@ -81,6 +81,22 @@ static void fail_all(struct replica *r, struct write *list, const struct err *wh
     }
 }
 
+static void inherit_chunk(void *arg, const struct dedup_slot *slot)
+{
+    struct replica *r = arg;
+    struct dedup_slot fresh = *slot;
+    fresh.seen_ms = clock_boot_ms();
+    dedup_window_add(&r->window, &fresh);
+}
+
+void batch_inherit_ids(struct replica *r)
+{
+    struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
+    dedup_window_clear(&r->window, store_floor(snap));
+    store_chunks(snap, inherit_chunk, r);
+    store_snapshot_close(snap);
+}
+
 void batch_open_writes(struct replica *r)
 {
     pthread_mutex_lock(&r->writes.lock);
@@ -159,7 +175,7 @@ static void fill_batch(struct replica *r, int64_t now_ms)
     }
 }
 
-void batch_begin(struct replica *r, int64_t now_ms)
+bool batch_plan(struct replica *r, int64_t now_ms)
 {
     char room[KEY_MAX];
     struct plan_limits limits = {.max_ops = (size_t)r->max_txn_ops - BATCH_FENCE_OPS,
@@ -168,21 +184,25 @@ void batch_begin(struct replica *r, int64_t now_ms)
     struct plan_view view = store_view(snap);
     plan_begin(&r->batch, keys_state(room, r->cfg.prefix), &view, &r->window, &limits, now_ms);
     fill_batch(r, now_ms);
-    bool due = now_ms >= r->next_heartbeat_ms;
-    if (r->flight || due) {
-        struct commit_effects effects = {0};
+    bool wanted = r->flight || now_ms >= r->next_heartbeat_ms;
+    if (wanted)
         plan_end(&r->batch);
-        r->in_flight = true;
-        r->bare = false;
-        r->began_us = clock_mono_us();
-        r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
-        commit_begin(r->commit, r->batch.ops, r->batch.op_count, r->batch.events, now_ms, &effects);
-        r->flight_record = *commit_record(r->commit);
-        store_snapshot_close(snap);
-        lead_carry_out(r, &effects);
-        return;
-    }
     store_snapshot_close(snap);
+    return wanted;
+}
+
+void batch_begin(struct replica *r, int64_t now_ms)
+{
+    struct commit_effects effects = {0};
+    if (!batch_plan(r, now_ms))
+        return;
+    r->in_flight = true;
+    r->bare = false;
+    r->began_us = clock_mono_us();
+    r->next_heartbeat_ms = now_ms + r->lead.ttl_ms / 4;
+    commit_begin(r->commit, r->batch.ops, r->batch.op_count, r->batch.events, now_ms, &effects);
+    r->flight_record = *commit_record(r->commit);
+    lead_carry_out(r, &effects);
 }
 
 void batch_begin_heartbeat(struct replica *r, int64_t now_ms)

@@ -174,7 +174,7 @@ static void remember_leadership(struct replica *r)
         log_warn("cannot note the leadership: %s", e.message);
 }
 
-void lead_begin(struct replica *r, const struct leadership *l)
+static void lead_begin(struct replica *r, const struct leadership *l)
 {
     INVARIANT(r->mode == REPLICA_FOLLOWING && !r->commit);
     r->lead = *l;
@@ -189,22 +189,6 @@ void lead_begin(struct replica *r, const struct leadership *l)
                         (2 * l->ttl_ms > ACTIVATION_MIN_MS ? 2 * l->ttl_ms : ACTIVATION_MIN_MS);
     r->beat_revision = 0;
     lead_try_activate(r);
-}
-
-static void inherit_chunk(void *arg, const struct dedup_slot *slot)
-{
-    struct replica *r = arg;
-    struct dedup_slot fresh = *slot;
-    fresh.seen_ms = clock_boot_ms();
-    dedup_window_add(&r->window, &fresh);
-}
-
-static void inherit_ids(struct replica *r)
-{
-    struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
-    dedup_window_clear(&r->window, store_floor(snap));
-    store_chunks(snap, inherit_chunk, r);
-    store_snapshot_close(snap);
 }
 
 static void fail_activation(struct replica *r, const struct err *e)
@@ -256,7 +240,7 @@ void lead_try_activate(struct replica *r)
         replica_set_applied(r, r->beat_revision);
         replica_own_record(r, &r->beat_record);
     }
-    inherit_ids(r);
+    batch_inherit_ids(r);
     r->mode = REPLICA_LEADING;
     board_open_gate(r->cfg.board, r->lead.epoch);
     board_extend_gate(r->cfg.board, r->lead.epoch,
@@ -267,7 +251,7 @@ void lead_try_activate(struct replica *r)
                    &(struct election_event){.kind = ELECTION_ACTIVATED, .epoch = r->lead.epoch});
 }
 
-void lead_end(struct replica *r, uint64_t epoch, const char *why)
+static void lead_end(struct replica *r, uint64_t epoch, const char *why)
 {
     bool mine = r->mode != REPLICA_FOLLOWING && r->lead.epoch == epoch;
     if (!mine) {
@@ -285,7 +269,7 @@ void lead_end(struct replica *r, uint64_t epoch, const char *why)
         finish_step_down(r);
 }
 
-void lead_give_up(struct replica *r)
+static void lead_give_up(struct replica *r)
 {
     struct commit_effects effects = {0};
     if (!r->commit)
@@ -305,7 +289,7 @@ static bool may_plan(const struct replica *r)
     return r->mode == REPLICA_LEADING && !r->broken;
 }
 
-void lead_work(struct replica *r)
+static void lead_work(struct replica *r)
 {
     int64_t now_ms = clock_boot_ms();
     if (!r->commit)
@@ -328,7 +312,7 @@ void lead_work(struct replica *r)
     }
 }
 
-int64_t lead_next_ms(const struct replica *r)
+static int64_t lead_next_ms(const struct replica *r)
 {
     if (!r->commit)
         return INT64_MAX;
@@ -338,3 +322,9 @@ int64_t lead_next_ms(const struct replica *r)
         next = r->next_heartbeat_ms;
     return next;
 }
+
+const struct leading lead_with_etcd = {.begin = lead_begin,
+                                       .end = lead_end,
+                                       .work = lead_work,
+                                       .next_ms = lead_next_ms,
+                                       .give_up = lead_give_up};

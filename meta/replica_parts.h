@@ -26,8 +26,23 @@ struct write_list {
     size_t count, bytes; /* waiting or in flight */
 };
 
+struct replica;
+
+/* How a replica leads: with others, by fenced commits in etcd, or alone. */
+struct leading {
+    void (*begin)(struct replica *r, const struct leadership *l);
+    void (*end)(struct replica *r, uint64_t epoch, const char *why);
+    /* Timers and, when nothing is in flight, the next batch. */
+    void (*work)(struct replica *r);
+    int64_t (*next_ms)(const struct replica *r);
+    void (*give_up)(struct replica *r);
+};
+extern const struct leading lead_with_etcd; /* replica_lead.c */
+extern const struct leading lead_alone;     /* embedded_lead.c */
+
 struct replica {
     struct replica_config cfg;
+    const struct leading *leading;
     struct candidate *candidate;
     struct follow *follow;
     struct etcd_client *etcd;
@@ -97,8 +112,6 @@ void replica_on_opened(struct replica *r, uint64_t generation, int64_t revision)
 void replica_on_watch_lost(struct replica *r);
 
 /* ---- replica_lead.c ---- */
-void lead_begin(struct replica *r, const struct leadership *l);
-void lead_end(struct replica *r, uint64_t epoch, const char *why);
 /* The state is of no use, so this leadership must end. */
 void lead_on_broken(struct replica *r, const struct err *why);
 /* After anything that may have moved the applied revision while ACTIVATING. */
@@ -107,19 +120,19 @@ void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
                     const struct etcd_txn_result *result);
 /* Sends what the commit wants sent, takes note of its outcome. */
 void lead_carry_out(struct replica *r, struct commit_effects *effects);
-/* Timers and, when nothing is in flight, the next batch. */
-void lead_work(struct replica *r);
-int64_t lead_next_ms(const struct replica *r);
-void lead_give_up(struct replica *r);
 
 /* ---- replica_batch.c ---- */
 enum { BATCH_FENCE_OPS = 8 };     /* of a txn that the fence adds, with room to spare */
 enum { BATCH_OPS_DEFAULT = 128 }; /* of etcd */
+/* What was recorded with request ids counts as fresh for a new leader. */
+void batch_inherit_ids(struct replica *r);
 void batch_open_writes(struct replica *r);
 /* What came in since, behind what waits already. */
 void batch_gather_writes(struct replica *r);
 /* Nothing more is accepted, and what was accepted but not sent certainly did not happen. */
 void batch_close_writes(struct replica *r);
+/* Makes a batch of what waits, in r->batch and r->flight; false: there is nothing to commit. */
+bool batch_plan(struct replica *r, int64_t now_ms);
 /* Begins a commit of what waits, or a heartbeat when one is due. */
 void batch_begin(struct replica *r, int64_t now_ms);
 /* While ACTIVATING there is no plan: only the heartbeat that keeps others from taking over. */

@@ -45,8 +45,9 @@ struct err store_load_begin(struct store *s);
 struct err store_load_put(struct store *s, const struct etcd_kv *kvs, size_t count);
 struct err store_load_end(struct store *s, int64_t revision);
 
-/* Words that are kept with the state, as "cluster_id"; names of at most 32 bytes. A load keeps
- * them. */
+/* Words that are kept with the state, as "cluster"; names of at most 32 bytes. A load keeps them.
+ */
+enum { STORE_WORD_MAX = 1023 }; /* bytes of a word */
 struct err store_set_word(struct store *s, const char *name, const char *value);
 
 /* ---- any thread: what was committed when the snapshot was opened ---- */

@@ -1,0 +1,100 @@
+/* How a replica leads alone: a batch is planned as any other, and committed by being applied to the
+ * local state, which is on the disk when that returns. While the disk is at it the next batch
+ * gathers. */
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "meta/core/alone.h"
+#include "meta/metrics.h"
+#include "meta/replica_parts.h"
+
+static void lead(struct replica *r, const struct leadership *l)
+{
+    INVARIANT(r->mode == REPLICA_FOLLOWING);
+    r->lead = *l;
+    r->next_heartbeat_ms = INT64_MAX;
+    batch_inherit_ids(r);
+    r->mode = REPLICA_LEADING;
+    board_open_gate(r->cfg.board, l->epoch);
+    board_extend_gate(r->cfg.board, l->epoch, l->first_attempt_ms + l->ttl_ms);
+    batch_open_writes(r);
+    meta_note_activated();
+    r->cfg.alone.publish(r->cfg.alone.ctx, ROLE_LEADER, l->epoch);
+}
+
+static void give_up(struct replica *r)
+{
+    if (r->mode != REPLICA_LEADING)
+        return;
+    board_close_gate(r->cfg.board, r->lead.epoch);
+    batch_close_writes(r);
+    r->mode = REPLICA_FOLLOWING;
+}
+
+static void end(struct replica *r, uint64_t epoch, const char *why)
+{
+    if (r->lead.epoch == epoch)
+        give_up(r);
+}
+
+/* What the disk holds is known only when it is read again, by the next start. */
+static void on_disk_failed(struct replica *r, const struct err *why)
+{
+    struct err e = err_make(ERR_OUTCOME_UNKNOWN,
+                            "the disk failed, so it is not known whether this happened: ask again "
+                            "with the same request id");
+    meta_count_store_failure(why->code);
+    meta_count_outcome(META_BATCH, COMMIT_UNKNOWN);
+    board_close_gate(r->cfg.board, r->lead.epoch);
+    batch_answer(r, &e);
+    give_up(r);
+    r->cfg.alone.failed(r->cfg.alone.ctx, why);
+}
+
+/* Certainly nothing of it was written, and the state is as before: only this batch is refused. */
+static void on_refused(struct replica *r, const struct err *why)
+{
+    log_limited(&r->refused_limit, LOG_WARN, "a commit was refused: %s", why->message);
+    meta_count_outcome(META_BATCH, COMMIT_NEVER);
+    batch_answer(r, why);
+}
+
+static void commit(struct replica *r)
+{
+    int64_t began_us = clock_mono_us(), revision = replica_applied(r) + 1;
+    struct record next = alone_next(&r->last, r->batch.events, &r->rng);
+    record_bytes_encode(&r->flight_record, &next);
+    struct err e = store_apply_ops(r->cfg.store, revision, r->batch.ops, r->batch.op_count,
+                                   record_view(&r->flight_record));
+    if (e.code == ERR_NO_SPACE) {
+        on_refused(r, &e);
+        return;
+    }
+    if (err_is(&e)) {
+        on_disk_failed(r, &e);
+        return;
+    }
+    replica_set_applied(r, revision);
+    replica_own_record(r, &r->flight_record);
+    plan_committed(&r->batch, revision, clock_boot_ms());
+    meta_note_ids(&r->window, clock_boot_ms());
+    meta_count_outcome(META_BATCH, COMMIT_APPLIED);
+    meta_observe_commit(r->batch.request_count, clock_mono_us() - began_us);
+    batch_answer(r, &e);
+}
+
+static void work(struct replica *r)
+{
+    if (r->mode != REPLICA_LEADING)
+        return;
+    batch_gather_writes(r);
+    if (r->waiting && batch_plan(r, clock_boot_ms()))
+        commit(r);
+}
+
+static int64_t next_ms(const struct replica *r)
+{
+    return r->waiting ? 0 : INT64_MAX;
+}
+
+const struct leading lead_alone = {
+    .begin = lead, .end = end, .work = work, .next_ms = next_ms, .give_up = give_up};
