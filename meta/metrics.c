@@ -96,7 +96,8 @@ void meta_count_etcd(const struct etcd_observation *o)
     if (o->spent_us >= 0)
         cell_observe(metric_cell(row(META_ETCD_CALL_TIME), o->client, o->call),
                      (double)o->spent_us / 1e6);
-    if (o->code != ERR_OK && o->code != ERR_CANCELLED)
+    bool heard = o->code == ERR_OK || o->code == ERR_BAD_REQUEST; /* limits are found out so */
+    if (!heard && o->code != ERR_CANCELLED)
         cell_add(metric_cell(row(META_ETCD_ERRORS), o->endpoint, err_word(o->code)), 1);
 }
 
