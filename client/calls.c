@@ -130,3 +130,33 @@ struct err client_history(struct client *c, uint32_t limit, int64_t deadline_ms,
     buf_close(&body);
     return e;
 }
+
+struct err client_transfer(struct client *c, const char *target, int64_t deadline_ms,
+                           struct arena *memory, struct member_transfer *out)
+{
+    struct buf body = {0};
+    struct rpc_answer a = {0};
+    member_encode_transfer(target, &body);
+    struct client_request req = {.path = MEMBER_TRANSFER, .body = buf_view(&body)};
+    struct err e = client_call(c, &req, deadline_ms, &a);
+    if (!err_is(&e))
+        e = member_decode_transfer(buf_view(&a.message), memory, out);
+    rpc_answer_close(&a);
+    buf_close(&body);
+    return e;
+}
+
+struct err client_remove_member(struct client *c, const char *id, int64_t deadline_ms,
+                                struct arena *memory, struct member_info *out)
+{
+    struct buf body = {0};
+    struct rpc_answer a = {0};
+    member_encode_remove(id, &body);
+    struct client_request req = {.path = MEMBER_REMOVE, .body = buf_view(&body)};
+    struct err e = client_call(c, &req, deadline_ms, &a);
+    if (!err_is(&e))
+        e = member_decode_removed(buf_view(&a.message), memory, out);
+    rpc_answer_close(&a);
+    buf_close(&body);
+    return e;
+}

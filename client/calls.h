@@ -24,3 +24,10 @@ struct err client_members(struct client *c, int64_t deadline_ms, struct arena *m
                           struct member_list *out);
 struct err client_history(struct client *c, uint32_t limit, int64_t deadline_ms,
                           struct arena *memory, struct member_history *out);
+
+/* Neither is repeated once it may have happened. target "": whoever is first in line. */
+struct err client_transfer(struct client *c, const char *target, int64_t deadline_ms,
+                           struct arena *memory, struct member_transfer *out);
+/* UNKNOWN_MEMBER for an id that is not listed. */
+struct err client_remove_member(struct client *c, const char *id, int64_t deadline_ms,
+                                struct arena *memory, struct member_info *out);

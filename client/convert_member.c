@@ -34,6 +34,20 @@ static const char *role_word(Baton__V1__Role role)
     return (unsigned)role < sizeof words / sizeof *words ? words[role] : "unknown";
 }
 
+static void fill_member(const Baton__V1__Member *from, struct arena *memory,
+                        struct member_info *out)
+{
+    *out = (struct member_info){.id = keep(memory, from->id),
+                                .addr = keep(memory, from->addr),
+                                .http_addr = keep(memory, from->http_addr),
+                                .role = role_word(from->role),
+                                .version = keep(memory, from->version),
+                                .epoch = from->epoch,
+                                .applied_revision = from->applied_revision,
+                                .lag = from->lag,
+                                .started_unix_ms = from->started_unix_ms};
+}
+
 struct err member_decode_list(struct bytes message, struct arena *memory, struct member_list *out)
 {
     Baton__V1__ListMembersResponse *m =
@@ -42,19 +56,33 @@ struct err member_decode_list(struct bytes message, struct arena *memory, struct
         return garbled("ListMembersResponse");
     *out = (struct member_list){.cluster = keep(memory, m->cluster_id), .count = m->n_members};
     out->members = arena_array(memory, m->n_members, sizeof *out->members);
-    for (size_t i = 0; i < m->n_members; i++) {
-        const Baton__V1__Member *from = m->members[i];
-        out->members[i] = (struct member_info){.id = keep(memory, from->id),
-                                               .addr = keep(memory, from->addr),
-                                               .http_addr = keep(memory, from->http_addr),
-                                               .role = role_word(from->role),
-                                               .version = keep(memory, from->version),
-                                               .epoch = from->epoch,
-                                               .applied_revision = from->applied_revision,
-                                               .lag = from->lag,
-                                               .started_unix_ms = from->started_unix_ms};
-    }
+    for (size_t i = 0; i < m->n_members; i++)
+        fill_member(m->members[i], memory, &out->members[i]);
     baton__v1__list_members_response__free_unpacked(m, NULL);
+    return OK_ERR;
+}
+
+struct err member_decode_removed(struct bytes message, struct arena *memory,
+                                 struct member_info *out)
+{
+    Baton__V1__RemoveMemberResponse *m =
+        baton__v1__remove_member_response__unpack(NULL, message.len, message.data);
+    if (m && m->member)
+        fill_member(m->member, memory, out);
+    struct err e = m && m->member ? OK_ERR : garbled("RemoveMemberResponse");
+    baton__v1__remove_member_response__free_unpacked(m, NULL);
+    return e;
+}
+
+struct err member_decode_transfer(struct bytes message, struct arena *memory,
+                                  struct member_transfer *out)
+{
+    Baton__V1__TransferLeadershipResponse *m =
+        baton__v1__transfer_leadership_response__unpack(NULL, message.len, message.data);
+    if (!m)
+        return garbled("TransferLeadershipResponse");
+    *out = (struct member_transfer){.epoch = m->epoch, .target = keep(memory, m->target_id)};
+    baton__v1__transfer_leadership_response__free_unpacked(m, NULL);
     return OK_ERR;
 }
 
@@ -88,4 +116,22 @@ void member_encode_history(uint32_t limit, struct buf *out)
     buf_clear(out);
     buf_reserve(out, baton__v1__get_history_request__get_packed_size(&m));
     out->len = baton__v1__get_history_request__pack(&m, out->data);
+}
+
+void member_encode_transfer(const char *target, struct buf *out)
+{
+    Baton__V1__TransferLeadershipRequest m = BATON__V1__TRANSFER_LEADERSHIP_REQUEST__INIT;
+    m.target_id = (char *)target;
+    buf_clear(out);
+    buf_reserve(out, baton__v1__transfer_leadership_request__get_packed_size(&m));
+    out->len = baton__v1__transfer_leadership_request__pack(&m, out->data);
+}
+
+void member_encode_remove(const char *id, struct buf *out)
+{
+    Baton__V1__RemoveMemberRequest m = BATON__V1__REMOVE_MEMBER_REQUEST__INIT;
+    m.id = (char *)id;
+    buf_clear(out);
+    buf_reserve(out, baton__v1__remove_member_request__get_packed_size(&m));
+    out->len = baton__v1__remove_member_request__pack(&m, out->data);
 }

@@ -5,6 +5,8 @@
 
 #define MEMBER_GET_LEADER "/baton.v1.ClusterMemberService/GetLeaderAddr"
 #define MEMBER_LIST "/baton.v1.ClusterMemberService/ListMembers"
+#define MEMBER_TRANSFER "/baton.v1.ClusterMemberService/TransferLeadership"
+#define MEMBER_REMOVE "/baton.v1.ClusterMemberService/RemoveMember"
 #define MEMBER_HISTORY "/baton.v1.ClusterMemberService/GetHistory"
 
 /* Texts are cut at these sizes; none that a member sends is longer. */
@@ -19,6 +21,11 @@ struct member_info {
     const char *id, *addr, *http_addr, *role, *version;
     uint64_t epoch;
     int64_t applied_revision, lag, started_unix_ms;
+};
+
+struct member_transfer {
+    uint64_t epoch;     /* of the leadership that ended, or goes on with the target */
+    const char *target; /* who is first in line now */
 };
 
 struct member_list {
@@ -44,4 +51,10 @@ struct err member_decode_leader(struct bytes message, struct member_leader *out)
 struct err member_decode_list(struct bytes message, struct arena *memory, struct member_list *out);
 struct err member_decode_history(struct bytes message, struct arena *memory,
                                  struct member_history *out);
+struct err member_decode_transfer(struct bytes message, struct arena *memory,
+                                  struct member_transfer *out);
+struct err member_decode_removed(struct bytes message, struct arena *memory,
+                                 struct member_info *out);
+void member_encode_transfer(const char *target, struct buf *out);
+void member_encode_remove(const char *id, struct buf *out);
 void member_encode_history(uint32_t limit, struct buf *out);

@@ -36,9 +36,9 @@ static const struct option_row global_rows[GLOBAL_ROWS] = {
 };
 
 const struct command *const commands[] = {
-    &command_leader, &command_members, &command_status,  &command_history,
-    &command_get,    &command_put,     &command_del,     &command_range,
-    &command_txn,    &command_bench,   &command_version, &command_help,
+    &command_leader,    &command_members, &command_status,  &command_history, &command_transfer,
+    &command_member_rm, &command_get,     &command_put,     &command_del,     &command_range,
+    &command_txn,       &command_bench,   &command_version, &command_help,
 };
 const size_t command_count = sizeof commands / sizeof *commands;
 
@@ -58,7 +58,8 @@ static enum exit_code code_of(enum err_code code)
         return EXIT_UNAVAILABLE;
     if (code == ERR_USAGE)
         return EXIT_USAGE;
-    return code == ERR_KEY_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_FAILED;
+    bool missing = code == ERR_KEY_NOT_FOUND || code == ERR_UNKNOWN_MEMBER;
+    return missing ? EXIT_NOT_FOUND : EXIT_FAILED;
 }
 
 int cli_fail(const struct err *e)

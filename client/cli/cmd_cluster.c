@@ -1,7 +1,8 @@
-/* leader, members, status, history. */
+/* leader, members, status, history, transfer, member rm. */
 #include "client/cli/output.h"
 #include "common/base/clock.h"
 #include <stdio.h>
+#include <string.h>
 
 static void add_flag(struct json_object *to, const char *name, bool value)
 {
@@ -121,6 +122,67 @@ const struct command command_status = {
     .about = "What each address of --addr knows of the leadership.",
     .footer = "Each address is asked once. Exit code 4 when none of them knows a leader.",
     .run = run_status};
+
+static int run_transfer(struct cli *cli, char **words, int count)
+{
+    static const struct column columns[] = {
+        {"target", "target", COLUMN_PLAIN},
+        {"ended epoch", "epoch", COLUMN_PLAIN},
+    };
+    struct member_transfer done;
+    struct err e =
+        client_transfer(cli->client, count ? words[0] : "", cli_deadline(cli), &cli->memory, &done);
+    if (err_is(&e))
+        return cli_fail(&e);
+    struct json_object *o = json_object_new_object();
+    output_add_text(o, "target", done.target);
+    output_add_number(o, "epoch", (int64_t)done.epoch);
+    output_object(cli, o, columns, sizeof columns / sizeof *columns);
+    bool other = count && strcmp(words[0], done.target) != 0;
+    if (other)
+        fprintf(stderr, "batonctl: member %s left the line at that moment: %s takes over\n",
+                words[0], done.target);
+    return other ? EXIT_FAILED : EXIT_OK;
+}
+
+const struct command command_transfer = {
+    .name = "transfer",
+    .words = "[ID]",
+    .max_words = 1,
+    .about = "Hand the leadership over to a member.",
+    .footer =
+        "Without ID: to whoever is first in line and caught up. Exit code 1 when nobody, or not "
+        "that member, can take\nover now; the message says why, and nothing happened.",
+    .run = run_transfer};
+
+static int run_member_rm(struct cli *cli, char **words, int count)
+{
+    static const struct column columns[] = {
+        {"removed", "id", COLUMN_PLAIN},
+        {"addr", "addr", COLUMN_PLAIN},
+        {"role", "role", COLUMN_PLAIN},
+        {"version", "version", COLUMN_PLAIN},
+    };
+    struct member_info removed;
+    struct err e =
+        client_remove_member(cli->client, words[0], cli_deadline(cli), &cli->memory, &removed);
+    if (err_is(&e))
+        return cli_fail(&e);
+    output_object(cli, member_json(&removed), columns, sizeof columns / sizeof *columns);
+    return EXIT_OK;
+}
+
+const struct command command_member_rm = {
+    .name = "member rm",
+    .words = "ID",
+    .min_words = 1,
+    .max_words = 1,
+    .about = "Take a member out of the cluster.",
+    .footer =
+        "It leaves the list and the line at once, and its program, should it still run, ends with "
+        "exit code 0; a leader\nhands over first. Started again it joins again. Exit code 3 when "
+        "no such member is listed.",
+    .run = run_member_rm};
 
 static int64_t history_limit;
 
