@@ -83,6 +83,13 @@ static void on_publish(void *ctx, enum role role, uint64_t epoch)
     board_set_role(m->board, role, epoch);
 }
 
+/* Alone: of the replica, which leads from the start. */
+static void on_alone(void *ctx, enum role role, uint64_t epoch)
+{
+    on_publish(ctx, role, epoch);
+    meta_note_published(role);
+}
+
 static void on_lead(void *ctx, const struct leadership *l)
 {
     replica_lead(((struct member *)ctx)->replica, l);
@@ -222,7 +229,7 @@ static struct err start_replica(struct member *m)
         &(struct replica_config){.board = m->board,
                                  .store = m->store,
                                  .etcd = is_alone(m) ? NULL : &m->etcd,
-                                 .alone = {.publish = on_publish, .failed = on_fatal, .ctx = m},
+                                 .alone = {.publish = on_alone, .failed = on_fatal, .ctx = m},
                                  .prefix = o->prefix,
                                  .member_id = o->id,
                                  .ttl_ms = o->ttl_ms,
@@ -239,6 +246,7 @@ static struct err start_serving(struct member *m)
                                                                       .live = m->live,
                                                                       .store = m->store,
                                                                       .member_id = o->id,
+                                                                      .alone = is_alone(m),
                                                                       .prefix = o->prefix});
     m->health = service_health_start(m->board);
     m->kv = (struct service_kv){.board = m->board, .store = m->store, .replica = m->replica};
@@ -374,7 +382,7 @@ static void start_leading(struct member *m)
                1, 1);
     buf_close(&value);
     board_set_cluster(m->board, &m->cluster);
-    on_publish(m, ROLE_ACTIVATING, m->alone.epoch);
+    on_alone(m, ROLE_ACTIVATING, m->alone.epoch);
     replica_connect(m->replica, NULL, NULL);
     m->replica_runs = true;
     replica_lead(m->replica, &m->alone);
@@ -426,7 +434,7 @@ static void leave(struct member *m)
         candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_DRAIN});
         return;
     }
-    on_publish(m, ROLE_STEPPING_DOWN, m->alone.epoch);
+    on_alone(m, ROLE_STEPPING_DOWN, m->alone.epoch);
     replica_stop(m->replica);
     m->replica_runs = false;
     on_drained(m);

@@ -62,7 +62,8 @@ void meta_note_published(enum role role)
     if (role != ROLE_LEADER)
         return;
     observe_phase("activation", now.won_us, activated_us);
-    observe_phase("publish", activated_us, now_us);
+    if (now.won_us)
+        observe_phase("publish", activated_us, now_us);
     if (now.first_us)
         metric_observe(&meta_metrics[META_TAKEOVER_TIME], (double)(now_us - now.first_us) / 1e6);
 }

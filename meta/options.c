@@ -198,11 +198,22 @@ static struct err check_address(const char *option, const char *addr, bool reach
     return OK_ERR;
 }
 
+/* Pairs of options name each other as what they need, so their first one is looked at here. */
+static struct err check_alone(const struct meta_options *o)
+{
+    if (!o->etcd && (o->login.user || o->access.cert_file))
+        return err_make(ERR_USAGE, "--etcd-%s: means nothing without --etcd",
+                        o->login.user ? "user" : "cert");
+    return OK_ERR;
+}
+
 static struct err check(struct meta_options *o)
 {
     struct err e = check_name("id", o->id);
     if (!err_is(&e))
         e = check_name("cluster", o->cluster);
+    if (!err_is(&e))
+        e = check_alone(o);
     if (!err_is(&e))
         e = check_address("listen", o->listen, false);
     if (!err_is(&e))

@@ -13,6 +13,7 @@ struct service_member_config {
     struct live *live;
     struct store *store;
     const char *member_id;
+    bool alone;         /* without etcd: leadership goes nowhere else */
     const char *prefix; /* "/baton/<cluster>/" */
 };
 

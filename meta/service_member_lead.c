@@ -107,11 +107,23 @@ static bool is_transferring(struct service_member *s, struct rpc_call *call)
     return true;
 }
 
+static bool is_alone(struct service_member *s, struct rpc_call *call)
+{
+    if (!s->cfg.alone)
+        return false;
+    struct err e = err_make(ERR_NO_TARGET,
+                            "member %s is embedded: it is the whole cluster, so there is nobody to "
+                            "hand over to; stop it with SIGTERM",
+                            s->cfg.member_id);
+    fail(s, call, &e);
+    return true;
+}
+
 void service_member_transfer(struct rpc_call *call, void *ctx)
 {
     struct service_member *s = ctx;
     struct bytes body = rpc_call_body(call);
-    if (is_transferring(s, call) || service_member_refuses(s, call))
+    if (is_alone(s, call) || is_transferring(s, call) || service_member_refuses(s, call))
         return;
     Baton__V1__TransferLeadershipRequest *m =
         baton__v1__transfer_leadership_request__unpack(NULL, body.len, body.data);
@@ -179,7 +191,7 @@ void service_member_remove(struct rpc_call *call, void *ctx)
 {
     struct service_member *s = ctx;
     struct bytes body = rpc_call_body(call);
-    if (service_member_refuses(s, call))
+    if (is_alone(s, call) || service_member_refuses(s, call))
         return;
     Baton__V1__RemoveMemberRequest *m =
         baton__v1__remove_member_request__unpack(NULL, body.len, body.data);

@@ -65,11 +65,11 @@ class LocalCluster:
     """Started when made; ends with close(), or when the test process does."""
 
     def __init__(self, etcd=1, members=3, proxies=1, ttl=5, etcd_urls=(), member_args=(), proxy_args=(),
-                 name="local", directory=None):
+                 name="local", directory=None, embedded=False):
         self.directory = directory or tempfile.mkdtemp(prefix="baton-cluster-")
-        argv = [os.path.join(SOURCE, "scripts", "cluster"), "up", "--dir", self.directory,
-                "--etcd", str(etcd), "--members", str(members), "--proxies", str(proxies),
-                "--ttl", str(ttl), "--name", name, "--bin", BIN, "--owner", str(os.getpid())]
+        shape = ["--embedded"] if embedded else ["--etcd", str(etcd), "--members", str(members), "--ttl", str(ttl)]
+        argv = [os.path.join(SOURCE, "scripts", "cluster"), "up", "--dir", self.directory, *shape,
+                "--proxies", str(proxies), "--name", name, "--bin", BIN, "--owner", str(os.getpid())]
         argv += [f"--etcd-url={url}" for url in etcd_urls]
         argv += [f"--member-arg={arg}" for arg in member_args] + [f"--proxy-arg={arg}" for arg in proxy_args]
         self._stubs = {}
