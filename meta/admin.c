@@ -12,6 +12,8 @@ static void handle_metrics(void *ctx, const char *query, struct http_answer *out
     struct admin *a = ctx;
     out->content_type = "text/plain; version=0.0.4; charset=utf-8";
     meta_metrics_write(&out->body, &(struct meta_metrics_of){.member_id = a->member_id,
+                                                             .cluster = a->cluster,
+                                                             .alone = a->alone,
                                                              .board = a->board,
                                                              .live = a->live,
                                                              .store = a->store,

@@ -154,7 +154,6 @@ static void carry_out(struct candidate *c, const struct election_action *a)
         break;
     case ELECTION_PUBLISH:
         hooks->publish(ctx, a->role, a->epoch);
-        meta_note_published(a->role);
         break;
     case ELECTION_LEAD:
         hooks->lead(ctx, a->leadership);

@@ -81,6 +81,7 @@ static void on_publish(void *ctx, enum role role, uint64_t epoch)
     if (role == ROLE_LEADER)
         log_info("leads with epoch %llu", (unsigned long long)epoch);
     board_set_role(m->board, role, epoch);
+    meta_note_published(role);
 }
 
 /* Alone: of the replica, which leads from the start. */

@@ -118,6 +118,9 @@ void meta_metrics_write(struct buf *out, const struct meta_metrics_of *of)
 {
     struct board_self self;
     board_self(of->board, &self);
+    cell_set(metric_cell(&meta_metrics[META_INFO], of->member_id, of->cluster,
+                         of->alone ? "embedded" : "etcd"),
+             1);
     collect_board(of->board, &self);
     collect_members(of->live, of->member_id, &self);
     collect_store(of->store);

@@ -1,6 +1,7 @@
 /* The exposition of a member: what is counted, and what is as it is now. */
 #pragma once
 #include "common/base/buf.h"
+#include <stdbool.h>
 
 struct board;
 struct follow;
@@ -11,7 +12,8 @@ struct store;
 
 /* Borrowed; each may be NULL when it is not there (yet). */
 struct meta_metrics_of {
-    const char *member_id;
+    const char *member_id, *cluster;
+    bool alone; /* without etcd */
     struct board *board;
     struct live *live;
     struct store *store;

@@ -11,8 +11,13 @@ static const double rpc_bounds[] = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005,
 static const double batch_bounds[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 0};
 
 struct metric meta_metrics[META_METRICS] = {
-    [META_ROLE] = {.group = "Role and leadership",
-                   .name = "baton_meta_role",
+    [META_INFO] = {.group = "Role and leadership",
+                   .name = "baton_meta_info",
+                   .help = "Always 1; the labels say who this is: --id, --cluster, and etcd or "
+                           "embedded.",
+                   .kind = METRIC_GAUGE,
+                   .labels = {"member", "cluster_name", "mode"}},
+    [META_ROLE] = {.name = "baton_meta_role",
                    .help = "1 for the role this member has, 0 for the others.",
                    .kind = METRIC_GAUGE,
                    .labels = {"role"}},

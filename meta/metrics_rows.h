@@ -3,6 +3,7 @@
 #include "common/base/metrics.h"
 
 enum meta_metric {
+    META_INFO,
     META_ROLE,
     META_ROLE_CHANGES,
     META_LEADER_KNOWN,
