@@ -6,8 +6,8 @@
 
 enum { ASK_MS = 1000, ASK_ALL_MS = 3000, PERMISSION_DENIED = 7 };
 
-/* A txn that writes the probe key and reads everything, each under a compare that never holds or
- * after it: etcd checks the permissions of both branches, and does nothing. */
+/* A txn that would write one key if a compare held that never does, and else reads: etcd checks the
+ * permissions of both branches. */
 static void encode_question(struct buf *body, const char *prefix)
 {
     char room[KEY_MAX];
@@ -15,16 +15,14 @@ static void encode_question(struct buf *body, const char *prefix)
     struct bytes all = bytes_str(prefix), key = keys_probe(room, prefix);
     etcd_prefix_end(all, &end);
     struct etcd_compare never = {.target = ETCD_CREATE, .relation = ETCD_LESS, .key = key};
-    struct etcd_op ops[] = {
-        {.kind = ETCD_OP_PUT, .key = key},
-        {.kind = ETCD_OP_DELETE, .key = all, .range_end = buf_view(&end)},
-        {.kind = ETCD_OP_RANGE, .key = all, .range_end = buf_view(&end), .limit = 1},
-    };
+    struct etcd_op put = {.kind = ETCD_OP_PUT, .key = key};
+    struct etcd_op range = {
+        .kind = ETCD_OP_RANGE, .key = all, .range_end = buf_view(&end), .limit = 1};
     etcd_encode_txn(body, &(struct etcd_txn){.compares = &never,
                                              .compare_count = 1,
-                                             .success = ops,
-                                             .success_count = 2,
-                                             .failure = ops + 2,
+                                             .success = &put,
+                                             .success_count = 1,
+                                             .failure = &range,
                                              .failure_count = 1});
     buf_close(&end);
 }

@@ -47,6 +47,7 @@ struct guardian {
     struct message will;
     bool ended;
     int status;
+    struct log_limit limit;
 };
 
 /* ---- in the child ---- */
@@ -112,8 +113,8 @@ static bool call_until(struct guardian *g, const char *path, struct bytes body, 
         etcd_reply_close(&reply);
         if (!err_is(&e) || e.code == ERR_KEY_NOT_FOUND)
             return true;
-        log_warn("guardian: %s: %s", path, e.message);
-        if (e.code == ERR_UNREACHABLE)
+        log_limited(&g->limit, LOG_WARN, "guardian: %s: %s", path, e.message);
+        if (e.code != ERR_LOST)
             poll(NULL, 0, 50); /* every endpoint may refuse at once */
     }
     return false;

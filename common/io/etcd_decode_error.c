@@ -76,6 +76,11 @@ bool etcd_err_means_no_auth(int grpc_code, const struct err *e)
 /* Not etcd itself, or not its gateway: something in between, or another server. */
 static struct err foreign_answer(int http_status, struct bytes body)
 {
+    static const char named[] = "CommonName of client";
+    if (http_status == 400 && body.len && memmem(body.data, body.len, named, sizeof named - 1))
+        return err_make(ERR_DENIED, "while its authentication is on, etcd's JSON gateway takes no "
+                                    "client certificate with a common name: make --etcd-cert "
+                                    "without one");
     bool lost = http_status == 408 || http_status == 429 || http_status >= 500 ||
                 (http_status == 200 && body.len == 0);
     int shown = body.len < 80 ? (int)body.len : 80;

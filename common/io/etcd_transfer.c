@@ -146,6 +146,10 @@ static struct err curl_error(const struct transfer *t, CURLcode rc)
         return err_make(ERR_UNREACHABLE, "etcd at %s: %s", url, text);
     if (t->sends > 1)
         return err_make(ERR_LOST, "etcd at %s: the connection broke before an answer came", url);
+    if (strstr(text, "alert") && strstr(text, "certificate"))
+        return err_make(ERR_LOST,
+                        "etcd at %s refuses the certificate of --etcd-cert, or wants one: %s", url,
+                        text);
     return err_make(ERR_LOST, "etcd at %s: no whole answer: %s", url, text);
 }
 
