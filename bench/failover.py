@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""How long calls wait when leaders die. Starts a local cluster, kills its leader again and again under load through
-the proxy, checks that no acknowledged effect was lost or doubled, and prints the gaps.
+"""How long calls wait when leaders die or hand over. Starts a local cluster, strikes its leader again and again under
+load through the proxy, checks that no acknowledged effect was lost or doubled, and prints the gaps.
 
-A gap is the time from a kill to the first acknowledged put that was issued after it."""
+The gap of a fault is the time from it to the first acknowledged put that was issued after it. That of a transfer is
+the longest wait of a caller: from the last answer of the old leader to the first of the new one; the line below it
+tells how long the slowest call took meanwhile, whatever it waited for."""
 import argparse
 import json
 import os
@@ -18,7 +20,9 @@ from workload import Load  # noqa: E402
 
 def back(cluster, fault):
     """Brings the member back, and waits until the cluster is whole again."""
-    if fault.kind == "SIGSTOP":
+    if fault.kind == "transfer":
+        pass
+    elif fault.kind == "SIGSTOP":
         cluster.resume(fault.name)
     else:
         cluster.process(fault.name).wait_gone(30)
@@ -53,7 +57,7 @@ class Bench:
 def run(args, cluster):
     faults, benches = [], []
     kinds = {"kill": cluster.kill_leader, "hard": lambda: cluster.kill_leader(hard=True),
-             "term": cluster.term_leader, "pause": cluster.pause_leader}
+             "term": cluster.term_leader, "pause": cluster.pause_leader, "transfer": cluster.transfer_leader}
     clients = args.clients if args.load == "python" else 8
     with Load(cluster.proxy, clients) as load:
         for number in range(args.kills):
@@ -74,8 +78,12 @@ def run(args, cluster):
 def report(args, cluster, load, faults, benches):
     history, gaps = load.history(), {}
     for fault in faults:
-        gaps.setdefault(fault.kind, []).append((history.gap_after(fault.at) or float("inf")) * 1000)
-    print(table_of_gaps(f"{args.kills} faults, TTL {args.ttl} s, load: {args.load}, 64 in flight", gaps))
+        if fault.kind == "transfer":
+            gaps.setdefault("transfer", []).append((history.handover_gap(fault.epoch) or float("inf")) * 1000)
+            gaps.setdefault("slowest call", []).append(history.longest_call(fault.at) * 1000)
+        else:
+            gaps.setdefault(fault.kind, []).append((history.gap_after(fault.at) or float("inf")) * 1000)
+    print(table_of_gaps(f"{args.kills} faults, TTL {args.ttl} s, load: {args.load}, {args.clients} in flight", gaps))
     errors = len(history.errors()) + sum(bench["errors"] for bench in benches)
     calls = len(history.ops) + sum(bench["ops"] for bench in benches)
     print(f"  {'calls':<28}{calls:>12}\n  {'errors seen by callers':<28}{errors:>12}")
@@ -96,8 +104,9 @@ def report(args, cluster, load, faults, benches):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=30, help="how many faults (default 30)")
-    parser.add_argument("--kind", nargs="+", choices=("kill", "hard", "term", "pause"), default=["kill"],
-                        help="which, in turn: the member process, its guardian too, SIGTERM, SIGSTOP (default kill)")
+    parser.add_argument("--kind", nargs="+", choices=("kill", "hard", "term", "pause", "transfer"), default=["kill"],
+                        help="which, in turn: the member process, its guardian too, SIGTERM, SIGSTOP, "
+                             "a planned handover (default kill)")
     parser.add_argument("--load", choices=("python", "batonctl"), default="python",
                         help="who makes the load: 64 stock Python clients, or batonctl bench mixed and 8 of those")
     parser.add_argument("--clients", type=int, default=64, help="of the Python load (default 64)")

@@ -25,7 +25,7 @@ struct inbox {
     pthread_mutex_t lock;
     bool has_record, has_proof;
     struct record_bytes record;
-    int64_t received_ms; /* of the first message with these bytes */
+    int64_t revision, received_ms; /* of the first message with these bytes */
     uint64_t proof_epoch;
     int64_t proof_ms;
 };
@@ -199,6 +199,7 @@ static void empty_inbox(struct candidate *c)
     pthread_mutex_lock(&in->lock);
     bool has_record = in->has_record, has_proof = in->has_proof;
     record.bytes = in->record;
+    record.revision = in->revision;
     record.received_ms = in->received_ms;
     proof.epoch = in->proof_epoch;
     proof.sent_ms = in->proof_ms;
@@ -237,7 +238,8 @@ static void *run(void *arg)
 
 /* ---- what others say ---- */
 
-void candidate_see_record(struct candidate *c, struct bytes value, int64_t received_ms)
+void candidate_see_record(struct candidate *c, struct bytes value, int64_t revision,
+                          int64_t received_ms)
 {
     struct inbox *in = &c->inbox;
     if (value.len > RECORD_BYTES_MAX)
@@ -245,6 +247,7 @@ void candidate_see_record(struct candidate *c, struct bytes value, int64_t recei
     pthread_mutex_lock(&in->lock);
     if (!in->received_ms || !bytes_equal(record_view(&in->record), value)) {
         record_bytes_set(&in->record, value);
+        in->revision = revision;
         in->received_ms = received_ms;
         in->has_record = true;
     }
@@ -267,7 +270,7 @@ void candidate_post(struct candidate *c, const struct election_event *event)
 {
     PRE(event->kind != ELECTION_ANSWERED && event->kind != ELECTION_TICK);
     if (event->kind == ELECTION_RECORD_SEEN) {
-        candidate_see_record(c, record_view(&event->bytes), event->received_ms);
+        candidate_see_record(c, record_view(&event->bytes), event->revision, event->received_ms);
     } else if (event->kind == ELECTION_RENEWED) {
         see_proof(c, event->epoch, event->sent_ms);
     } else {

@@ -44,7 +44,8 @@ struct err candidate_start(struct candidate **out, const struct candidate_config
  * live table and the replica", and DRAIN. */
 void candidate_post(struct candidate *c, const struct election_event *event);
 /* ELECTION_RECORD_SEEN with the bytes of `commit` (empty: it is not there). */
-void candidate_see_record(struct candidate *c, struct bytes value, int64_t received_ms);
+void candidate_see_record(struct candidate *c, struct bytes value, int64_t revision,
+                          int64_t received_ms);
 /* How a handover ended, told once, on the election thread. err OK: resigned from `epoch`, and the
  * candidate of the lease `first` is first in line (0: not told). */
 typedef void candidate_transferred(void *arg, const struct err *err, uint64_t epoch, int64_t first);

@@ -60,7 +60,7 @@ static void tell_record(struct follow *f, const struct etcd_event *e, int64_t no
 {
     char room[KEY_MAX];
     if (!e->deleted && bytes_equal(e->kv.key, keys_commit(room, f->cfg.prefix)))
-        candidate_see_record(f->cfg.candidate, e->kv.value, now_ms);
+        candidate_see_record(f->cfg.candidate, e->kv.value, e->kv.mod_revision, now_ms);
 }
 
 static void on_state_events(struct follow *f, const struct etcd_watch_line *line)
@@ -220,7 +220,8 @@ static struct err list_live(struct follow *f)
     f->live_revision = result.header.revision;
     f->commit_revision = result.results[1].count ? result.results[1].kvs[0].mod_revision : 0;
     if (result.results[1].count)
-        candidate_see_record(f->cfg.candidate, result.results[1].kvs[0].value, now_ms);
+        candidate_see_record(f->cfg.candidate, result.results[1].kvs[0].value, f->commit_revision,
+                             now_ms);
     live_reset(f->cfg.live, result.results[0].kvs, result.results[0].count, result.header.revision);
     live_tell(f->cfg.live);
 out:

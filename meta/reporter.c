@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVERY_MS = 1000, TIMEOUT_MS = 800 };
+enum { EVERY_MS = 1000, AGAIN_MS = 100, TIMEOUT_MS = 800 };
 
 struct reporter {
     struct board *board;
@@ -30,7 +30,7 @@ static void connect_to(struct reporter *r, const char *addr)
     r->channel = rpc_channel_new(addr);
 }
 
-static void report(struct reporter *r, const struct board_leader *leader)
+static struct err report(struct reporter *r, const struct board_leader *leader)
 {
     Baton__V1__ReportRequest m = BATON__V1__REPORT_REQUEST__INIT;
     m.member_id = (char *)r->member_id;
@@ -41,10 +41,11 @@ static void report(struct reporter *r, const struct board_leader *leader)
     buf_reserve(&body, baton__v1__report_request__get_packed_size(&m));
     body.len = baton__v1__report_request__pack(&m, body.data);
     connect_to(r, leader->addr);
-    rpc_channel_call(r->channel, "/baton.v1.ClusterMemberService/Report", buf_view(&body), NULL, 0,
-                     clock_boot_ms() + TIMEOUT_MS, &answer);
+    struct err e = rpc_channel_call(r->channel, "/baton.v1.ClusterMemberService/Report",
+                                    buf_view(&body), NULL, 0, clock_boot_ms() + TIMEOUT_MS, &answer);
     rpc_answer_close(&answer);
     buf_close(&body);
+    return e;
 }
 
 static void *reporter_run(void *arg)
@@ -52,10 +53,11 @@ static void *reporter_run(void *arg)
     struct reporter *r = arg;
     while (!atomic_load(&r->stopping)) {
         struct board_leader leader;
+        struct err e = OK_ERR;
         board_leader(r->board, &leader);
         if (leader.known && strcmp(leader.id, r->member_id) != 0)
-            report(r, &leader);
-        queue_pop(r->wakes, EVERY_MS);
+            e = report(r, &leader);
+        queue_pop(r->wakes, err_is(&e) ? AGAIN_MS : EVERY_MS); /* it may be activating */
     }
     if (r->channel)
         rpc_channel_free(r->channel);

@@ -1,5 +1,6 @@
-/* Tells the leader each second how far this member's replica is, for ListMembers. A leader that
- * does not answer is asked again a second later: nothing depends on it. */
+/* Tells the leader each second how far this member's replica is, for ListMembers and for handing
+ * over. A leader that does not answer is asked again a little later: nothing that must be right
+ * depends on it. */
 #pragma once
 
 struct reporter;

@@ -39,7 +39,8 @@ static const uint32_t seat_moves[SEATS] = {
     [SEAT_EVICTING] = SM_TO(SEAT_REGISTERING) | SEAT_UPSET,
     [SEAT_OUT] = SM_TO(SEAT_ENQUEUING) | SM_TO(SEAT_LEAVING) | SEAT_UPSET,
     [SEAT_ENQUEUING] = SM_TO(SEAT_QUEUED) | SEAT_UPSET,
-    [SEAT_QUEUED] = SM_TO(SEAT_READING) | SM_TO(SEAT_LEAVING) | SM_TO(SEAT_OUT) | SEAT_UPSET,
+    [SEAT_QUEUED] = SM_TO(SEAT_READING) | SM_TO(SEAT_WAITING) | SM_TO(SEAT_LEAVING) |
+                    SM_TO(SEAT_OUT) | SEAT_UPSET,
     [SEAT_READING] = SM_TO(SEAT_QUEUED) | SM_TO(SEAT_WAITING) | SM_TO(SEAT_LEAVING) |
                      SM_TO(SEAT_OUT) | SEAT_UPSET,
     [SEAT_WAITING] = SM_TO(SEAT_READING) | SM_TO(SEAT_TAKING) | SM_TO(SEAT_LEAVING) |
@@ -123,26 +124,26 @@ static bool is_older(const struct record *a, const struct record *b)
     return a->epoch != b->epoch ? a->epoch < b->epoch : a->seq < b->seq;
 }
 
-static void adopt(struct election *e, struct bytes value, const struct record *record,
-                  int64_t received_ms)
+static void adopt(struct election *e, const struct sight *s, const struct record *record)
 {
     e->seen.known = true;
     e->seen.record = *record;
-    e->seen.since_ms = received_ms;
+    e->seen.revision = s->revision;
+    e->seen.since_ms = s->received_ms;
     e->seen.last_call = e->last_call;
-    record_bytes_set(&e->seen.bytes, value);
+    record_bytes_set(&e->seen.bytes, s->value);
     e->read_since_seen = false;
     if (record->epoch > e->highest_epoch)
         e->highest_epoch = record->epoch;
 }
 
-void election_see(struct election *e, struct bytes value, int64_t received_ms, bool certain)
+void election_see(struct election *e, const struct sight *s, bool certain)
 {
     struct record record = {0};
-    if (e->seen.known && bytes_equal(value, record_view(&e->seen.bytes)))
+    if (e->seen.known && bytes_equal(s->value, record_view(&e->seen.bytes)))
         return; /* the wait counts from the first receipt */
-    if (value.len) {
-        struct err err = record_decode(value, &record);
+    if (s->value.len) {
+        struct err err = record_decode(s->value, &record);
         if (err_is(&err)) {
             election_fail(e, err);
             return;
@@ -158,7 +159,7 @@ void election_see(struct election *e, struct bytes value, int64_t received_ms, b
     }
     if (!certain && e->seen.known && is_older(&record, &e->seen.record))
         return; /* a late message, or an endpoint that lags behind */
-    adopt(e, value, &record, received_ms);
+    adopt(e, s, &record);
 }
 
 void election_view(struct election *e, int64_t revision, int64_t create_revision, bool first)
@@ -244,7 +245,11 @@ static void absorb(struct election *e, const struct election_event *event)
         on_lease_kept(e, event);
         break;
     case ELECTION_RECORD_SEEN:
-        election_see(e, record_view(&event->bytes), event->received_ms, false);
+        election_see(e,
+                     &(struct sight){.value = record_view(&event->bytes),
+                                     .revision = event->revision,
+                                     .received_ms = event->received_ms},
+                     false);
         break;
     case ELECTION_LIVE_CHANGED:
         on_live_changed(e, &event->live);

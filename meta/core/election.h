@@ -29,8 +29,9 @@ enum election_event_kind {
     ELECTION_ANSWERED,   /* exactly once for each ELECTION_CALL */
     ELECTION_LEASE_KEPT, /* a keepalive was answered: .lease, .ttl_ms (0: the lease is lost) */
     /* from the watches, the live table and the replica; any number of times, in order */
-    ELECTION_RECORD_SEEN,  /* .bytes, .received_ms: the value of `commit` in a list or watch message
-                            */
+    /* .bytes, .received_ms, .revision: the value of `commit` in a list or watch message, and its
+     * mod_revision (0: not told) */
+    ELECTION_RECORD_SEEN,
     ELECTION_LIVE_CHANGED, /* .live: the live table after a change, and after each new listing */
     ELECTION_CAUGHT_UP,    /* .flag: the replica follows closely, so this member may stand */
     ELECTION_ACTIVATED,    /* .epoch: the state holds the takeover, reads may be answered */
@@ -69,7 +70,7 @@ struct election_event {
     const struct etcd_txn_result *result;
     int64_t ttl_ms, lease; /* LEASE_KEPT; ttl_ms also of the answer to a grant */
     struct record_bytes bytes;
-    int64_t received_ms;
+    int64_t received_ms, revision;
     struct election_live live;
     bool flag;
     uint64_t epoch;

@@ -206,7 +206,12 @@ static void take_look(struct election *e, const struct etcd_txn_result *r, const
     election_see_released(e, revision, &released);
     election_view(e, revision, look->own ? look->own->create_revision : 0,
                   look->own && look->line && bytes_equal(look->own->key, look->line->key));
-    election_see(e, look->commit ? look->commit->value : BYTES_NONE, e->now_ms, false);
+    struct sight sight = {.received_ms = e->now_ms};
+    if (look->commit) {
+        sight.value = look->commit->value;
+        sight.revision = look->commit->mod_revision;
+    }
+    election_see(e, &sight, false);
     e->read_since_seen = true;
     e->read_revision = look->commit ? look->commit->mod_revision : 0;
     if (!look->commit || !record_bytes_set(&e->read, look->commit->value))
@@ -246,13 +251,16 @@ static void on_look(struct election *e, const struct election_event *event)
 static void on_takeover(struct election *e, const struct election_event *event)
 {
     int64_t revision;
-    struct record_bytes now;
+    struct record_bytes now = {0};
     bool certain = event->call > e->seen.last_call;
     if (err_is(&event->err)) {
         ask_failed(e, event);
         return;
     }
-    switch (fence_judge_takeover(&e->takeover, event->result, &revision, &now)) {
+    enum fence_takeover_verdict verdict =
+        fence_judge_takeover(&e->takeover, event->result, &revision, &now);
+    struct sight sight = {.value = record_view(&now), .received_ms = e->now_ms};
+    switch (verdict) {
     case TAKEOVER_UNKNOWN:
         ask_puzzled(e, "an answer that settles nothing");
         break;
@@ -262,14 +270,14 @@ static void on_takeover(struct election *e, const struct election_event *event)
     case TAKEOVER_LOST:
         ask_drop(e);
         seat_tell_lease(e);
-        election_see(e, record_view(&now), e->now_ms, certain);
+        election_see(e, &sight, certain);
         if (e->seat.state == SEAT_TAKING)
             seat_start_reading(e, "the commit record has changed");
         break;
     case TAKEOVER_NO_KEY:
         seat_tell_lease(e);
         seat_step_out(e, "its key is gone");
-        election_see(e, record_view(&now), e->now_ms, certain);
+        election_see(e, &sight, certain);
         break;
     case TAKEOVER_REGRESSED:
         election_fail(e, err_make(ERR_EPOCH_REGRESSION,

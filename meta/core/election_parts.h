@@ -23,6 +23,7 @@ struct seen {
     bool known;                /* something is; else nothing was received yet */
     struct record_bytes bytes; /* len 0: there is none */
     struct record record;
+    int64_t revision;   /* mod_revision; 0: not told */
     int64_t since_ms;   /* receipt of the first message with exactly these bytes */
     uint64_t last_call; /* calls after this one were made when it was known */
 };
@@ -96,8 +97,14 @@ void election_warn(struct election *e, struct err err);
 void election_fail(struct election *e, struct err err); /* fatal: nothing more is done */
 void election_move_seat(struct election *e, enum seat to, const char *why);
 void election_move_role(struct election *e, enum role to, const char *why); /* and publishes it */
+/* `commit` as somebody said it stands. */
+struct sight {
+    struct bytes value;
+    int64_t revision; /* its mod_revision; 0: not told */
+    int64_t received_ms;
+};
 /* `certain`: ordered by raft, so older than what is known means that the state went back. */
-void election_see(struct election *e, struct bytes value, int64_t received_ms, bool certain);
+void election_see(struct election *e, const struct sight *s, bool certain);
 void election_view(struct election *e, int64_t revision, int64_t create_revision, bool first);
 void election_see_released(struct election *e, int64_t revision, const struct released *released);
 void election_see_removed(struct election *e,

@@ -148,6 +148,7 @@ static void build_takeover(struct election *e)
     snprintf(t->history.prev_nonce, sizeof t->history.prev_nonce, "%s", old->nonce);
     snprintf(t->history.prev_batch, sizeof t->history.prev_batch, "%s", old->batch);
     t->history.prev_seq = old->seq;
+    t->history.prev_revision = e->seen.revision;
     if (bytes_equal(record_view(&e->read), record_view(&e->seen.bytes)))
         t->history.prev_revision = e->read_revision;
 }
@@ -322,11 +323,23 @@ static bool leaves_queue(struct election *e)
     return true;
 }
 
+/* The watch has told all that the takeover compares, and that nobody reads any more: reading it
+ * once more would only take time. Should something of it be old, the takeover fails and all is read
+ * then. */
+static bool is_told(const struct election *e)
+{
+    return e->seen.revision && e->cluster_bytes.len && e->seen.bytes.len &&
+           released_names(&e->released, &e->seen.record);
+}
+
 static bool advance_queued(struct election *e)
 {
     if (leaves_queue(e))
         return true;
-    if (e->first)
+    if (e->first && is_told(e)) {
+        election_move_seat(e, SEAT_WAITING, "it is first in line");
+        seat_limit_wait(e);
+    } else if (e->first)
         seat_start_reading(e, "it is first in line");
     else if (e->now_ms >= e->look_ms)
         seat_start_reading(e, "to be sure of its place");
@@ -341,7 +354,7 @@ static bool advance_waiting(struct election *e)
         return true;
     if (e->now_ms < wait_until_ms(e))
         return false;
-    if (!e->read_since_seen)
+    if (!e->read_since_seen && !is_told(e))
         seat_start_reading(e, "the commit record has changed");
     else
         take_over(e);

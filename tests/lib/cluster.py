@@ -55,10 +55,10 @@ def channel(address):
 
 
 class Kill:
-    """One fault: when it struck (time.monotonic), and whom."""
+    """One fault: when it struck (time.monotonic), whom, and the epoch that it led, where known."""
 
-    def __init__(self, kind, name, at):
-        self.kind, self.name, self.at = kind, name, at
+    def __init__(self, kind, name, at, epoch=None):
+        self.kind, self.name, self.at, self.epoch = kind, name, at, epoch
 
 
 class LocalCluster:
@@ -188,6 +188,33 @@ class LocalCluster:
         at = time.monotonic()
         self.process(name).pause()
         return Kill("SIGSTOP", name, at)
+
+    def transfer(self, target="", address=None):
+        """Hands the leadership over, as soon as the leader knows that the target can take it; the answer, and when
+        the call began that was answered so."""
+        member = stubs.load("baton.v1.member_pb2")
+
+        def try_it():
+            at = time.monotonic()
+            try:
+                return at, self.stub(address or self.proxy, "ClusterMember").TransferLeadership(
+                    member.TransferLeadershipRequest(target_id=target), timeout=10)
+            except grpc.RpcError as error:
+                if dict(error.trailing_metadata() or ()).get("baton-reason") != "NO_TARGET":
+                    raise
+                return None
+        at, answer = wait_until(f"the leadership can go to {target or 'anybody'}", try_it)
+        return answer, at
+
+    def transfer_leader(self, target=""):
+        """To the next member by name, unless another is named."""
+        name, epoch = self.wait_leader()
+        others = [other for other in sorted(self.members) if other > name] + sorted(self.members)
+        target = target or others[0]
+        answer, at = self.transfer(target)
+        if (answer.epoch, answer.target_id) != (epoch, target):
+            raise AssertionError(f"handed over to {answer.target_id} from {answer.epoch}, not to {target} from {epoch}")
+        return Kill("transfer", name, at, epoch)
 
     def resume(self, name):
         self.process(name).signal(signal.SIGCONT, family=True)

@@ -27,6 +27,22 @@ class History:
         ends = [op.end for op in self.ops if op.kind == "put" and op.code == "OK" and op.begin >= at]
         return min(ends) - at if ends else None
 
+    def longest_silence(self, begin, end):
+        """Seconds of the longest stretch in this time in which no put was acknowledged."""
+        ends = [op.end for op in self.ops if op.kind == "put" and op.code == "OK" and begin <= op.end <= end]
+        return max(later - earlier for earlier, later in itertools.pairwise([begin, *ends, end]))
+
+    def handover_gap(self, epoch):
+        """Seconds from the last answer of the leader of `epoch` to the first of a later one."""
+        done = [op for op in self.ops if op.code == "OK" and op.epoch]
+        firsts = [op.end for op in done if op.epoch > epoch]
+        lasts = [op.end for op in done if op.epoch <= epoch and firsts and op.end <= min(firsts)]
+        return min(firsts) - max(lasts) if lasts else None
+
+    def longest_call(self, at, seconds=1.0):
+        """Seconds of the longest call in flight between `at` and so much later."""
+        return max((op.end - op.begin for op in self.ops if op.end >= at and op.begin <= at + seconds), default=None)
+
 
 def check_errors(history):
     for op in history.errors()[:10]:

@@ -10,9 +10,10 @@ static void connect_watch(struct world *w, struct member *m);
 
 /* ---- telling ---- */
 
-static void tell_record(struct world *w, struct member *m, struct bytes value)
+static void tell_record(struct world *w, struct member *m, struct bytes value, int64_t revision)
 {
-    struct election_event event = {.kind = ELECTION_RECORD_SEEN, .received_ms = member_ms(w, m)};
+    struct election_event event = {
+        .kind = ELECTION_RECORD_SEEN, .revision = revision, .received_ms = member_ms(w, m)};
     if (record_bytes_set(&event.bytes, value))
         election_shell_post(w, m, &event);
 }
@@ -107,7 +108,7 @@ static void on_revision(struct world *w, int member, uint64_t generation, int64_
         } else if (bytes_starts_with(e.kv.key, bytes_str(SIM_PREFIX "state/"))) {
             state = true;
             if (bytes_equal(e.kv.key, bytes_str(SIM_PREFIX "state/commit")) && !e.deleted)
-                tell_record(w, m, e.kv.value);
+                tell_record(w, m, e.kv.value, revision);
         }
     }
     if (live && revision > m->live_revision) {
@@ -166,7 +167,7 @@ static void listed(struct world *w, struct net_call *call, struct net_answer *an
     const struct etcd_kv *commit = r->results[1].count ? r->results[1].kvs : NULL;
     m->heard_us = w->now_us;
     m->live_revision = r->header.revision;
-    tell_record(w, m, commit ? commit->value : BYTES_NONE);
+    tell_record(w, m, commit ? commit->value : BYTES_NONE, commit ? commit->mod_revision : 0);
     tell_live(w, m);
     int64_t from = m->replica.applied;
     if (m->reload || from == 0) {
