@@ -37,8 +37,8 @@ static void handle_readyz(void *ctx, const char *query, struct http_answer *out)
     const char *why = NULL;
     if (self.draining)
         why = "shutting down";
-    else if (self.role == ROLE_LEADER && self.deadline_left_ms <= 0)
-        why = "leads, but no commit was confirmed lately";
+    else if (self.role == ROLE_LEADER && !self.proven)
+        why = "leads, but etcd has not confirmed it lately";
     else if (!a->alone && (!follow || !follow_healthy(follow)))
         why = "the watch on etcd is not open";
     else if (self.applied == 0)

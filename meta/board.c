@@ -2,27 +2,12 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/base/queue.h"
-#include "common/base/thread.h"
 #include "meta/core/read_gate.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { WAITING_MAX = 20000 };
-
-struct waiter {
-    void (*wake)(void *arg);
-    void *arg;
-};
-
-/* Waiters that are woken together. */
-struct woken {
-    size_t count;
-    struct waiter *all;
-};
 
 /* What the commit record says of whoever leads. */
 struct seen {
@@ -43,34 +28,12 @@ struct board {
     uint64_t ended; /* highest own epoch whose gate was closed */
     bool draining;
     struct read_gate gate;
+    uint64_t proven_epoch;
+    int64_t proven_until_ms;
     int64_t applied;
     struct seen seen;
-    struct waiter *waiting;
-    size_t waiting_count, waiting_cap;
-    struct queue *woken; /* an empty one ends the thread that wakes */
-    pthread_t waker;
     _Atomic bool dying; /* set by a fatal signal */
 };
-
-/* Thousands of reads may have waited, and heartbeats must not wait for them. */
-static void *wake_run(void *arg)
-{
-    struct board *b = arg;
-    for (bool on = true; on;) {
-        struct woken *w = queue_pop(b->woken, -1);
-        for (size_t i = 0; i < w->count; i++)
-            w->all[i].wake(w->all[i].arg);
-        on = w->count > 0;
-        free(w->all);
-        free(w);
-    }
-    return NULL;
-}
-
-static void push_woken(struct board *b, struct woken woken)
-{
-    queue_push_always(b->woken, mem_dup(&woken, sizeof woken));
-}
 
 struct board *board_new(const char *member_id, const char *addr)
 {
@@ -78,8 +41,6 @@ struct board *board_new(const char *member_id, const char *addr)
     pthread_mutex_init(&b->lock, NULL);
     snprintf(b->member_id, sizeof b->member_id, "%s", member_id);
     snprintf(b->addr, sizeof b->addr, "%s", addr);
-    b->woken = queue_new(1);
-    b->waker = thread_start("woken-reads", wake_run, b);
     return b;
 }
 
@@ -87,11 +48,7 @@ void board_free(struct board *b)
 {
     if (!b)
         return;
-    push_woken(b, (struct woken){0});
-    pthread_join(b->waker, NULL);
-    queue_free(b->woken);
     pthread_mutex_destroy(&b->lock);
-    free(b->waiting);
     free(b);
 }
 
@@ -101,16 +58,6 @@ static void changed(struct board *b)
         b->listener(b->listener_arg);
 }
 
-/* Under the lock. */
-static void wake_waiting(struct board *b)
-{
-    if (!b->waiting_count)
-        return;
-    push_woken(b, (struct woken){.count = b->waiting_count, .all = b->waiting});
-    b->waiting = NULL;
-    b->waiting_count = b->waiting_cap = 0;
-}
-
 /* ---- written by the election ---- */
 
 void board_set_role(struct board *b, enum role role, uint64_t epoch)
@@ -118,8 +65,6 @@ void board_set_role(struct board *b, enum role role, uint64_t epoch)
     pthread_mutex_lock(&b->lock);
     b->role = role;
     b->epoch = epoch;
-    if (role != ROLE_LEADER)
-        wake_waiting(b);
     changed(b);
     pthread_mutex_unlock(&b->lock);
 }
@@ -183,10 +128,30 @@ void board_extend_gate(struct board *b, uint64_t epoch, int64_t deadline_ms)
     int64_t now_ms = clock_boot_ms();
     bool was_open = read_epoch(b, now_ms) != 0;
     read_gate_extend(&b->gate, epoch, deadline_ms);
-    if (read_gate_epoch(&b->gate, now_ms))
-        wake_waiting(b);
     if (!was_open && read_epoch(b, now_ms))
         changed(b); /* it had run out for the moment */
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Whether this member may call itself the leader. */
+static bool is_proven(struct board *b, int64_t now_ms)
+{
+    if (b->role != ROLE_LEADER || atomic_load(&b->dying))
+        return false;
+    bool lately = b->proven_epoch == b->epoch && b->gate.epoch == b->epoch;
+    return read_gate_epoch(&b->gate, now_ms) || (lately && now_ms < b->proven_until_ms);
+}
+
+void board_prove(struct board *b, uint64_t epoch, int64_t until_ms)
+{
+    pthread_mutex_lock(&b->lock);
+    int64_t now_ms = clock_boot_ms();
+    bool was_proven = is_proven(b, now_ms);
+    if (epoch != b->proven_epoch || until_ms > b->proven_until_ms)
+        b->proven_until_ms = until_ms;
+    b->proven_epoch = epoch;
+    if (!was_proven && is_proven(b, now_ms))
+        changed(b);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -241,30 +206,12 @@ bool board_still_reads(struct board *b, uint64_t epoch)
     return open;
 }
 
-bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg)
-{
-    pthread_mutex_lock(&b->lock);
-    bool open = read_epoch(b, clock_boot_ms()) != 0;
-    bool waits = !open && b->role == ROLE_LEADER && b->waiting_count < WAITING_MAX;
-    if (waits) {
-        if (b->waiting_count == b->waiting_cap) {
-            b->waiting_cap = b->waiting_cap ? b->waiting_cap * 2 : 64;
-            b->waiting = mem_resize(b->waiting, b->waiting_cap * sizeof *b->waiting);
-        }
-        b->waiting[b->waiting_count++] = (struct waiter){.wake = wake, .arg = arg};
-    }
-    pthread_mutex_unlock(&b->lock);
-    if (open) /* it opened since the reader looked */
-        wake(arg);
-    return open || waits;
-}
-
-/* The leader this member may name: itself while its gate is open, another one while its last sign
+/* The leader this member may name: itself while etcd confirms it, another one while its last sign
  * of life is younger than its TTL and nobody has released it. */
 static bool known_leader(struct board *b, int64_t now_ms)
 {
     if (b->role == ROLE_LEADER)
-        return read_epoch(b, now_ms) != 0;
+        return is_proven(b, now_ms);
     const struct seen *s = &b->seen;
     return s->epoch && !s->released && s->addr[0] && strcmp(s->id, b->member_id) != 0 &&
            now_ms - s->seen_ms < s->ttl_ms;
@@ -356,10 +303,12 @@ void board_refusal(struct board *b, struct board_refusal *out)
 void board_self(struct board *b, struct board_self *out)
 {
     pthread_mutex_lock(&b->lock);
+    int64_t now_ms = clock_boot_ms();
     *out = (struct board_self){
         .role = b->role,
         .epoch = b->epoch,
-        .deadline_left_ms = read_gate_left_ms(&b->gate, clock_boot_ms()),
+        .deadline_left_ms = read_gate_left_ms(&b->gate, now_ms),
+        .proven = is_proven(b, now_ms),
         .applied = b->applied,
         .draining = b->draining,
     };

@@ -26,6 +26,9 @@ void board_set_cluster(struct board *b, const struct cluster *cluster);
 void board_set_applied(struct board *b, int64_t revision);
 void board_open_gate(struct board *b, uint64_t epoch);
 void board_extend_gate(struct board *b, uint64_t epoch, int64_t deadline_ms);
+/* This leadership was in force a moment ago: it may be named as the leader until then, though its
+ * gate may have run out (etcd that is out of space takes probes, but no commits). */
+void board_prove(struct board *b, uint64_t epoch, int64_t until_ms);
 /* The leader that the commit record shows; addr may be "" when not known. */
 void board_see_leader(struct board *b, const struct record *record, const char *addr,
                       int64_t seen_ms);
@@ -50,11 +53,6 @@ struct board_refusal {
 };
 void board_refusal(struct board *b, struct board_refusal *out);
 
-/* A leader whose read deadline has passed for the moment makes readers wait: `wake` is called once,
- * on a thread of the board's, when reads may go on or the member leads no more, or at once.
- * false: it does not lead, or too many wait; nothing will be called. */
-bool board_wait_readable(struct board *b, void (*wake)(void *arg), void *arg);
-
 /* The id of the cluster; "": not known yet. */
 void board_cluster_id(struct board *b, char out[40]);
 /* What its `cluster` key said last: format level, incarnation, floor. No id: not known yet. */
@@ -75,6 +73,7 @@ struct board_self {
     enum role role;
     uint64_t epoch; /* of the own leadership, 0 when not leading */
     int64_t deadline_left_ms;
+    bool proven; /* leads, and etcd has confirmed it lately */
     int64_t applied;
     bool draining;
 };

@@ -14,14 +14,28 @@ void convert_answer(const struct plan_answer *answer, struct buf *out);
 
 /* ---- reads ---- */
 
+enum read_consistency { READ_LEASE, READ_QUORUM, READ_STALE };
+
+/* How current the state must be that a read is answered from. */
+struct read_terms {
+    enum read_consistency consistency;
+    int64_t min_revision; /* 0: any */
+};
+
+struct read_get {
+    struct bytes key;
+    struct read_terms terms;
+};
+
 struct read_range {
     struct bytes start, end; /* end empty: to the last key */
     size_t limit;            /* keys of a page; at least 1 */
     bool keys_only, count_only;
+    struct read_terms terms;
 };
 
 /* The slices live in the arena. BAD_KEY, BAD_REQUEST. */
-struct err convert_get(struct bytes body, struct arena *memory, struct bytes *key);
+struct err convert_get(struct bytes body, struct arena *memory, struct read_get *out);
 struct err convert_range(struct bytes body, struct arena *memory, struct read_range *out);
 
 struct read_page {

@@ -33,11 +33,31 @@ static struct err no_message(void)
     return err_make(ERR_BAD_REQUEST, "the request is no valid message of this method");
 }
 
-static struct err check_consistency(Baton__V1__Consistency wanted)
+static struct err terms_of(Baton__V1__Consistency consistency, int64_t min_revision,
+                           struct read_terms *out)
 {
-    if (wanted == BATON__V1__CONSISTENCY__CONSISTENCY_LEASE)
+    static const enum read_consistency all[] = {
+        [BATON__V1__CONSISTENCY__CONSISTENCY_LEASE] = READ_LEASE,
+        [BATON__V1__CONSISTENCY__CONSISTENCY_QUORUM] = READ_QUORUM,
+        [BATON__V1__CONSISTENCY__CONSISTENCY_STALE] = READ_STALE,
+    };
+    if ((size_t)consistency >= sizeof all / sizeof *all)
+        return err_make(ERR_BAD_REQUEST, "consistency %d is not known to this member",
+                        (int)consistency);
+    if (min_revision < 0)
+        return err_make(ERR_BAD_REQUEST, "min_revision is %lld: revisions are not negative",
+                        (long long)min_revision);
+    *out = (struct read_terms){.consistency = all[consistency], .min_revision = min_revision};
+    return OK_ERR;
+}
+
+/* A Txn reads the state that it changes. */
+static struct err no_terms(const Baton__V1__GetRequest *m)
+{
+    if (m->consistency == BATON__V1__CONSISTENCY__CONSISTENCY_LEASE && m->min_revision == 0)
         return OK_ERR;
-    return err_make(ERR_BAD_REQUEST, "consistency %d is not known to this member", (int)wanted);
+    return err_make(ERR_BAD_REQUEST, "consistency and min_revision have no meaning in a Txn, which "
+                                     "reads the newest state: leave them out");
 }
 
 /* ---- ranges ---- */
@@ -89,7 +109,7 @@ static struct err op_of(const Baton__V1__Operation *m, struct arena *memory, str
     switch (m->op_case) {
     case BATON__V1__OPERATION__OP_GET:
         *out = (struct request_op){.kind = REQUEST_OP_GET, .key = bytes_in(m->get->key)};
-        return check_consistency(m->get->consistency);
+        return no_terms(m->get);
     case BATON__V1__OPERATION__OP_PUT:
         *out = op_of_put(m->put);
         return OK_ERR;
@@ -206,17 +226,17 @@ struct err convert_txn(struct bytes body, struct plan_request *out)
 
 /* ---- reads ---- */
 
-struct err convert_get(struct bytes body, struct arena *memory, struct bytes *key)
+struct err convert_get(struct bytes body, struct arena *memory, struct read_get *out)
 {
     const Baton__V1__GetRequest *m =
         (void *)unpack(&baton__v1__get_request__descriptor, body, memory);
     if (!m)
         return no_message();
-    *key = bytes_in(m->key);
-    if (key->len == 0 || key->len > REQUEST_KEY_MAX)
-        return err_make(ERR_BAD_KEY, "a key of %zu bytes: keys are 1 to %d bytes", key->len,
+    out->key = bytes_in(m->key);
+    if (out->key.len == 0 || out->key.len > REQUEST_KEY_MAX)
+        return err_make(ERR_BAD_KEY, "a key of %zu bytes: keys are 1 to %d bytes", out->key.len,
                         REQUEST_KEY_MAX);
-    return check_consistency(m->consistency);
+    return terms_of(m->consistency, m->min_revision, &out->terms);
 }
 
 struct err convert_range(struct bytes body, struct arena *memory, struct read_range *out)
@@ -236,5 +256,5 @@ struct err convert_range(struct bytes body, struct arena *memory, struct read_ra
         out->end = end_of_prefix(out->start, memory);
     if (out->start.len > REQUEST_KEY_MAX || out->end.len > REQUEST_KEY_MAX)
         return err_make(ERR_BAD_KEY, "the end of a range is longer than %d bytes", REQUEST_KEY_MAX);
-    return check_consistency(m->consistency);
+    return terms_of(m->consistency, m->min_revision, &out->terms);
 }

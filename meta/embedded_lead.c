@@ -6,6 +6,7 @@
 #include "meta/core/alone.h"
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
+#include "meta/waiting.h"
 
 static void lead(struct replica *r, const struct leadership *l)
 {
@@ -82,18 +83,30 @@ static void commit(struct replica *r)
     batch_answer(r, &e);
 }
 
+/* Nobody else could lead, so there is nobody to ask. */
+static void confirm_reads(struct replica *r)
+{
+    atomic_store(&r->ask_told, false);
+    uint64_t asked = atomic_load(&r->asked);
+    if (asked == r->confirm.done)
+        return;
+    r->confirm.done = asked;
+    waiting_on_confirmed(r->waiting, r->lead.epoch, asked);
+}
+
 static void work(struct replica *r)
 {
     if (r->mode != REPLICA_LEADING)
         return;
+    confirm_reads(r);
     batch_gather_writes(r);
-    if (r->waiting && batch_plan(r, clock_boot_ms()))
+    if (r->waiting_writes && batch_plan(r, clock_boot_ms()))
         commit(r);
 }
 
 static int64_t next_ms(const struct replica *r)
 {
-    return r->waiting ? 0 : INT64_MAX;
+    return r->waiting_writes ? 0 : INT64_MAX;
 }
 
 const struct leading lead_alone = {

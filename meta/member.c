@@ -23,6 +23,7 @@
 #include "meta/service_member.h"
 #include "meta/service_reflection.h"
 #include "meta/store.h"
+#include "meta/waiting.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -47,6 +48,7 @@ struct member {
     struct board *board;
     struct live *live;
     struct replica *replica;
+    struct waiting *waiting;
     struct candidate *candidate;
     struct follow *follow;
     struct service_member *members;
@@ -146,6 +148,7 @@ static void on_board_changed(void *arg)
 {
     struct member *m = arg;
     service_member_changed(m->members);
+    waiting_on_role(m->waiting);
     service_health_changed(m->health);
 }
 
@@ -225,7 +228,7 @@ static struct err start_replica(struct member *m)
     m->board = board_new(o->id, o->advertise);
     m->live = live_new(o->prefix, m->board);
     guardian_on_fatal_signal(m->guardian, on_fatal_signal, m->board);
-    return replica_start(
+    struct err e = replica_start(
         &m->replica,
         &(struct replica_config){.board = m->board,
                                  .store = m->store,
@@ -238,6 +241,9 @@ static struct err start_replica(struct member *m)
                                  .max_pending_bytes = o->max_pending_bytes,
                                  .dedup_bytes = o->dedup_bytes,
                                  .max_txn_ops = is_alone(m) ? EMBEDDED_TXN_OPS : o->max_txn_ops});
+    if (!err_is(&e))
+        m->waiting = waiting_start(m->board, m->replica);
+    return e;
 }
 
 static struct err start_serving(struct member *m)
@@ -250,7 +256,11 @@ static struct err start_serving(struct member *m)
                                                                       .alone = is_alone(m),
                                                                       .prefix = o->prefix});
     m->health = service_health_start(m->board);
-    m->kv = (struct service_kv){.board = m->board, .store = m->store, .replica = m->replica};
+    m->kv = (struct service_kv){.board = m->board,
+                                .store = m->store,
+                                .replica = m->replica,
+                                .waiting = m->waiting,
+                                .default_quorum = !strcmp(o->default_consistency, "quorum")};
     service_member_methods(m->members, m->methods);
     service_health_methods(m->health, m->methods + SERVICE_MEMBER_METHODS);
     service_kv_methods(&m->kv, m->methods + SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS);
@@ -346,7 +356,7 @@ static struct err start_election(struct member *m)
                                                          .ctx = m});
     if (err_is(&e))
         return e;
-    replica_connect(m->replica, m->candidate, m->follow);
+    replica_connect(m->replica, m->candidate, m->follow, m->waiting);
     m->replica_runs = true;
     m->admin.follow = m->follow;
     m->reporter = reporter_start(m->board, o->id);
@@ -384,7 +394,7 @@ static void start_leading(struct member *m)
     buf_close(&value);
     board_set_cluster(m->board, &m->cluster);
     on_alone(m, ROLE_ACTIVATING, m->alone.epoch);
-    replica_connect(m->replica, NULL, NULL);
+    replica_connect(m->replica, NULL, NULL, m->waiting);
     m->replica_runs = true;
     replica_lead(m->replica, &m->alone);
 }
@@ -475,7 +485,8 @@ static void stop(struct member *m, int64_t by_ms)
     follow_stop(m->follow);
     candidate_stop(m->candidate);
     if (m->board)
-        board_set_role(m->board, ROLE_FOLLOWER, 0); /* wakes reads that wait for the leader */
+        board_set_role(m->board, ROLE_FOLLOWER, 0);
+    waiting_drain(m->waiting);
     int64_t left_ms = by_ms - clock_boot_ms();
     if (m->rpc)
         rpc_server_drain(m->rpc, left_ms > 0 ? left_ms : 0);
@@ -485,6 +496,7 @@ static void stop(struct member *m, int64_t by_ms)
     service_member_stop(m->members);
     service_health_stop(m->health);
     service_reflection_free(m->reflection);
+    waiting_stop(m->waiting);
     replica_free(m->replica);
     live_free(m->live);
     board_free(m->board);

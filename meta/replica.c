@@ -135,6 +135,14 @@ void replica_wake(struct replica *r)
     queue_push_always(r->inbox, item_new(ITEM_WORK));
 }
 
+uint64_t replica_ask(struct replica *r)
+{
+    uint64_t ticket = atomic_fetch_add(&r->asked, 1) + 1;
+    if (!atomic_exchange(&r->ask_told, true))
+        replica_wake(r);
+    return ticket;
+}
+
 void replica_lead(struct replica *r, const struct leadership *leadership)
 {
     struct item *item = item_new(ITEM_LEAD);
@@ -150,9 +158,11 @@ void replica_step_down(struct replica *r, uint64_t epoch, const char *why)
     queue_push_always(r->inbox, item);
 }
 
-void replica_post_answer(struct replica *r, uint64_t attempt, const struct etcd_reply *reply)
+void replica_post_answer(struct replica *r, uint64_t epoch, uint64_t attempt,
+                         const struct etcd_reply *reply)
 {
     struct item *item = item_new(ITEM_ANSWER);
+    item->epoch = epoch;
     item->attempt = attempt;
     item->err = reply->err;
     if (!err_is(&item->err))
@@ -184,7 +194,7 @@ static void handle(struct replica *r, struct item *item)
         r->leading->end(r, item->epoch, item->why);
         break;
     case ITEM_ANSWER:
-        lead_on_answer(r, item->attempt, &item->err, &item->result);
+        lead_on_answer(r, item->epoch, item->attempt, &item->err, &item->result);
         break;
     case ITEM_WORK:
         break; /* what leads looks at the list */
@@ -246,10 +256,12 @@ struct err replica_start(struct replica **out, const struct replica_config *cfg)
     return OK_ERR;
 }
 
-void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow)
+void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow,
+                     struct waiting *waiting)
 {
     r->candidate = candidate;
     r->follow = follow;
+    r->waiting = waiting;
     r->thread = thread_start("replica", replica_run, r);
 }
 

@@ -12,6 +12,7 @@ struct replica;
 struct store;
 struct candidate;
 struct follow;
+struct waiting;
 
 /* One mutation on its way. Whoever submits it allocates it; `done` is called exactly once, on the
  * replica's thread, and owns it from then on. */
@@ -57,8 +58,9 @@ struct err replica_start(struct replica **out, const struct replica_config *cfg)
 /* Answers what is pending and joins the thread; it may still be spoken to until replica_free. */
 void replica_stop(struct replica *r);
 void replica_free(struct replica *r);
-/* Before anything is said to it: whom it tells. */
-void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow);
+/* Before anything is said to it: whom it tells. waiting may be NULL. */
+void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow,
+                     struct waiting *waiting);
 
 /* For metrics; any thread. What waits or is in flight, and the limits. */
 struct replica_pending {
@@ -69,6 +71,10 @@ void replica_pending(struct replica *r, struct replica_pending *out);
 
 /* Any thread. An error (OVERLOADED, or why this member takes no writes) leaves w the caller's. */
 struct err replica_submit(struct replica *r, struct write *w);
+
+/* A ticket: it is confirmed (see waiting_on_confirmed) once etcd has answered well to something
+ * that this member sent, as the leader, after this call. Any thread. */
+uint64_t replica_ask(struct replica *r);
 
 /* ---- from the election thread ---- */
 void replica_lead(struct replica *r, const struct leadership *leadership); /* copied */

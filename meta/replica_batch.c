@@ -111,7 +111,7 @@ void batch_gather_writes(struct replica *r)
     r->writes.head = NULL;
     r->writes.tail = &r->writes.head;
     pthread_mutex_unlock(&r->writes.lock);
-    struct write **tail = &r->waiting;
+    struct write **tail = &r->waiting_writes;
     while (*tail)
         tail = &(*tail)->next;
     *tail = fresh;
@@ -123,8 +123,8 @@ void batch_close_writes(struct replica *r)
     r->writes.open = false;
     pthread_mutex_unlock(&r->writes.lock);
     batch_gather_writes(r);
-    struct write *all = r->waiting;
-    r->waiting = NULL;
+    struct write *all = r->waiting_writes;
+    r->waiting_writes = NULL;
     struct err e = err_make(ERR_NOT_LEADER, "member %s leads no more: ask again", r->cfg.member_id);
     fail_all(r, all, &e);
 }
@@ -139,7 +139,7 @@ static bool expired(const struct write *w, int64_t now_ms)
 /* Puts what fits into the batch; what does not stays waiting, in its order. */
 static void fill_batch(struct replica *r, int64_t now_ms)
 {
-    struct write **at = &r->waiting, **flight_tail = &r->flight;
+    struct write **at = &r->waiting_writes, **flight_tail = &r->flight;
     bool full = false;
     while (*at && !full) {
         struct write *w = *at;
@@ -216,6 +216,15 @@ void batch_begin_heartbeat(struct replica *r, int64_t now_ms)
     lead_carry_out(r, &effects);
 }
 
+void batch_begin_probe(struct replica *r, int64_t now_ms)
+{
+    struct commit_effects effects = {0};
+    r->in_flight = r->bare = true;
+    r->began_us = clock_mono_us();
+    commit_begin_probe(r->commit, now_ms, &effects);
+    lead_carry_out(r, &effects);
+}
+
 /* ---- what became of it ---- */
 
 void batch_apply(struct replica *r, int64_t revision)
@@ -259,8 +268,8 @@ bool batch_split_refused(struct replica *r, const struct err *e)
     struct write **tail = &r->flight;
     while (*tail)
         tail = &(*tail)->next;
-    *tail = r->waiting;
-    r->waiting = r->flight;
+    *tail = r->waiting_writes;
+    r->waiting_writes = r->flight;
     r->flight = NULL;
     return true;
 }

@@ -9,6 +9,7 @@
 #include "meta/follow.h"
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
+#include "meta/waiting.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ void replica_set_applied(struct replica *r, int64_t revision)
 {
     atomic_store(&r->applied, revision);
     board_set_applied(r->cfg.board, revision);
+    waiting_on_applied(r->waiting, revision);
 }
 
 void replica_caught_up(struct replica *r, bool caught_up)

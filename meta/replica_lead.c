@@ -8,6 +8,7 @@
 #include "meta/follow.h"
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
+#include "meta/waiting.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +33,28 @@ static void renew(struct replica *r, const struct commit_outcome *o)
     if (r->mode == REPLICA_LEADING)
         board_extend_gate(r->cfg.board, r->lead.epoch,
                           r->renew_ms + r->lead.ttl_ms - r->lead.margin_ms);
-    if (o->proof_ms)
-        candidate_post(r->candidate, &(struct election_event){.kind = ELECTION_RENEWED,
-                                                              .epoch = r->lead.epoch,
-                                                              .sent_ms = o->proof_ms});
+}
+
+/* The leadership was in force when etcd worked this attempt off. Unlike a commit, that keeps nobody
+ * from taking over the moment after, so it opens no gate. */
+static void note_proof(struct replica *r, const struct commit_effects *effects)
+{
+    candidate_post(r->candidate, &(struct election_event){.kind = ELECTION_RENEWED,
+                                                          .epoch = r->lead.epoch,
+                                                          .sent_ms = effects->proof_ms});
+    confirm_on_proof(&r->confirm, effects->proof_attempt, atomic_load(&r->asked));
+    if (r->mode == REPLICA_LEADING)
+        board_prove(r->cfg.board, r->lead.epoch,
+                    effects->proof_ms + r->lead.ttl_ms - r->lead.margin_ms);
+}
+
+/* Only once what was committed is in the state that they read. */
+static void tell_confirmed(struct replica *r)
+{
+    if (r->mode != REPLICA_LEADING || r->broken || r->confirm.done <= r->confirmed_told)
+        return;
+    r->confirmed_told = r->confirm.done;
+    waiting_on_confirmed(r->waiting, r->lead.epoch, r->confirm.done);
 }
 
 static void batch_applied(struct replica *r, const struct commit_outcome *o)
@@ -122,39 +141,49 @@ static void on_outcome(struct replica *r, const struct commit_outcome *o)
 
 struct attempt {
     struct replica *replica;
-    uint64_t number;
+    uint64_t epoch, number;
 };
 
 static void on_reply(void *arg, struct etcd_reply *reply)
 {
     struct attempt *a = arg;
-    replica_post_answer(a->replica, a->number, reply);
+    replica_post_answer(a->replica, a->epoch, a->number, reply);
     free(a);
+}
+
+static void send_attempt(struct replica *r, const struct commit_send *send)
+{
+    struct buf body = {0};
+    struct attempt *a = mem_alloc(sizeof *a);
+    a->replica = r;
+    a->epoch = r->lead.epoch;
+    a->number = send->attempt;
+    etcd_encode_txn(&body, send->txn);
+    meta_count_attempt(send->kind, body.len);
+    confirm_on_sent(&r->confirm, send->attempt, atomic_load(&r->asked));
+    etcd_call(r->etcd, ETCD_PATH_TXN, buf_view(&body), (int)send->endpoint, send->timeout_ms,
+              on_reply, a);
+    buf_close(&body);
 }
 
 void lead_carry_out(struct replica *r, struct commit_effects *effects)
 {
-    if (effects->send) {
-        const struct commit_send *send = &effects->attempt;
-        struct buf body = {0};
-        struct attempt *a = mem_alloc(sizeof *a);
-        a->replica = r;
-        a->number = send->attempt;
-        etcd_encode_txn(&body, send->txn);
-        meta_count_attempt(send->kind, body.len);
-        etcd_call(r->etcd, ETCD_PATH_TXN, buf_view(&body), (int)send->endpoint, send->timeout_ms,
-                  on_reply, a);
-        buf_close(&body);
-    }
-    if (effects->done)
+    if (effects->send)
+        send_attempt(r, &effects->attempt);
+    if (effects->proof_attempt)
+        note_proof(r, effects);
+    if (effects->done) {
+        confirm_on_over(&r->confirm, effects->proof_attempt != 0);
         on_outcome(r, &effects->outcome);
+    }
+    tell_confirmed(r);
 }
 
-void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
+void lead_on_answer(struct replica *r, uint64_t epoch, uint64_t attempt, const struct err *err,
                     const struct etcd_txn_result *result)
 {
     struct commit_effects effects = {0};
-    if (!r->commit)
+    if (!r->commit || epoch != r->lead.epoch)
         return; /* an attempt of a leadership that is settled and gone */
     commit_on_answer(r->commit, attempt, err, err_is(err) ? NULL : result, clock_boot_ms(),
                      &effects);
@@ -289,6 +318,20 @@ static bool may_plan(const struct replica *r)
     return r->mode == REPLICA_LEADING && !r->broken;
 }
 
+static void begin_next(struct replica *r, int64_t now_ms)
+{
+    bool due = now_ms >= r->next_heartbeat_ms;
+    atomic_store(&r->ask_told, false);
+    uint64_t asked = atomic_load(&r->asked);
+    batch_gather_writes(r);
+    enum confirm_turn turn = confirm_turn(&r->confirm, asked, r->waiting_writes != NULL, due);
+    if (turn == CONFIRM_BATCH)
+        batch_begin(r, now_ms);
+    /* all that waited may have been answered without a commit */
+    if (turn != CONFIRM_NOTHING && !r->in_flight && asked > r->confirm.done)
+        batch_begin_probe(r, now_ms);
+}
+
 static void lead_work(struct replica *r)
 {
     int64_t now_ms = clock_boot_ms();
@@ -304,9 +347,7 @@ static void lead_work(struct replica *r)
     if (!r->commit || !commit_may_begin(r->commit) || r->in_flight)
         return;
     if (may_plan(r)) {
-        batch_gather_writes(r);
-        if (r->waiting || now_ms >= r->next_heartbeat_ms)
-            batch_begin(r, now_ms);
+        begin_next(r, now_ms);
     } else if (r->mode == REPLICA_ACTIVATING && now_ms >= r->next_heartbeat_ms) {
         batch_begin_heartbeat(r, now_ms);
     }

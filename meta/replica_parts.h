@@ -6,6 +6,7 @@
 #include "common/base/queue.h"
 #include "common/base/rng.h"
 #include "common/io/etcd.h"
+#include "meta/core/confirm.h"
 #include "meta/replica.h"
 #include "meta/store.h"
 #include <pthread.h>
@@ -45,6 +46,7 @@ struct replica {
     const struct leading *leading;
     struct candidate *candidate;
     struct follow *follow;
+    struct waiting *waiting;
     struct etcd_client *etcd;
     pthread_t thread;
     struct queue *inbox;
@@ -53,6 +55,8 @@ struct replica {
     bool stopping;
     _Atomic bool halted; /* by replica_stop: nothing is taken any more */
     struct write_list writes;
+    _Atomic uint64_t asked; /* tickets given out */
+    _Atomic bool ask_told;  /* the thread was woken for them, and has not looked since */
 
     /* following */
     _Atomic int64_t applied;
@@ -71,11 +75,13 @@ struct replica {
     struct commit *commit;
     struct plan_batch batch;
     struct dedup_window window;
-    struct write *waiting; /* taken from the list, in order; not yet in a batch */
-    struct write *flight;  /* in the batch */
+    struct write *waiting_writes; /* taken from the list, in order; not yet in a batch */
+    struct write *flight;         /* in the batch */
     struct record_bytes flight_record;
+    struct confirm confirm;
+    uint64_t confirmed_told; /* the highest ticket that was told */
     bool in_flight;
-    bool bare; /* what flies is a heartbeat without a batch: `batch` is not of it */
+    bool bare; /* what flies is a heartbeat without a batch, or a probe: `batch` is not of it */
     int64_t began_us;
     int64_t next_heartbeat_ms;
     int64_t renew_ms;       /* of the newest commit known applied */
@@ -86,8 +92,10 @@ struct replica {
 
 /* ---- replica.c ---- */
 
-/* An answer of etcd to an attempt, posted from the client's thread. */
-void replica_post_answer(struct replica *r, uint64_t attempt, const struct etcd_reply *reply);
+/* An answer of etcd to an attempt of the leadership of `epoch` (each numbers its own), posted from
+ * the client's thread. */
+void replica_post_answer(struct replica *r, uint64_t epoch, uint64_t attempt,
+                         const struct etcd_reply *reply);
 /* There is something to work off: any thread. */
 void replica_wake(struct replica *r);
 
@@ -116,7 +124,7 @@ void replica_on_watch_lost(struct replica *r);
 void lead_on_broken(struct replica *r, const struct err *why);
 /* After anything that may have moved the applied revision while ACTIVATING. */
 void lead_try_activate(struct replica *r);
-void lead_on_answer(struct replica *r, uint64_t attempt, const struct err *err,
+void lead_on_answer(struct replica *r, uint64_t epoch, uint64_t attempt, const struct err *err,
                     const struct etcd_txn_result *result);
 /* Sends what the commit wants sent, takes note of its outcome. */
 void lead_carry_out(struct replica *r, struct commit_effects *effects);
@@ -135,6 +143,8 @@ void batch_close_writes(struct replica *r);
 bool batch_plan(struct replica *r, int64_t now_ms);
 /* Begins a commit of what waits, or a heartbeat when one is due. */
 void batch_begin(struct replica *r, int64_t now_ms);
+/* Asks etcd whether this leadership is in force. */
+void batch_begin_probe(struct replica *r, int64_t now_ms);
 /* While ACTIVATING there is no plan: only the heartbeat that keeps others from taking over. */
 void batch_begin_heartbeat(struct replica *r, int64_t now_ms);
 /* etcd holds what flew, so it is durable whatever becomes of the local copy. */

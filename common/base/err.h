@@ -10,6 +10,7 @@
     X(ACTIVATING, "ACTIVATING")                                                                    \
     X(NO_LEADER, "NO_LEADER")                                                                      \
     X(DRAINING, "DRAINING")                                                                        \
+    X(NOT_READY, "NOT_READY")             /* the state is being loaded */                          \
     X(FENCED, "FENCED")                   /* deposed; certainly not executed */                    \
     X(OUTCOME_UNKNOWN, "OUTCOME_UNKNOWN") /* it may or may not have happened */                    \
     /* by limits */                                                                                \

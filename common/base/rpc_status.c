@@ -16,6 +16,7 @@ static struct row row_of(enum err_code code)
     case ERR_ACTIVATING:
     case ERR_NO_LEADER:
     case ERR_DRAINING:
+    case ERR_NOT_READY:
     case ERR_FENCED:
     case ERR_UNREACHABLE:
         return (struct row){RPC_UNAVAILABLE, RPC_EFFECT_NONE};

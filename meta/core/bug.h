@@ -15,6 +15,7 @@ enum bug {
     BUG_LATER_ERROR,    /* the refusal of a later attempt is taken for the outcome of all */
     BUG_EMPTY_ANSWER,   /* `{}` is taken for a failed compare */
     BUG_NO_DEDUP,       /* request ids are not looked up (tests/sim) */
+    BUG_EARLY_PROBE,    /* a probe that was sent before a read arrived confirms it */
     BUGS
 };
 

@@ -283,27 +283,31 @@ static void advance(struct commit *c, const struct record_bytes *bytes)
     c->seq++;
 }
 
+static void prove(const struct attempt *a, struct commit_effects *out)
+{
+    out->proof_attempt = a->id;
+    out->proof_ms = a->sent_ms;
+}
+
 static void finish_applied(struct commit *c, const struct attempt *a, int64_t revision,
                            struct commit_effects *out)
 {
     int64_t renew_ms = BUG(BUG_LAST_ATTEMPT) ? c->last_sent_ms : c->batch_first_ms;
+    prove(a, out);
     advance(c, &c->place.batch);
-    finish(c,
-           (struct commit_outcome){.kind = COMMIT_APPLIED,
-                                   .revision = revision,
-                                   .renew_ms = renew_ms,
-                                   .proof_ms = a->sent_ms},
-           out);
+    finish(
+        c,
+        (struct commit_outcome){.kind = COMMIT_APPLIED, .revision = revision, .renew_ms = renew_ms},
+        out);
 }
 
 static void finish_settled(struct commit *c, const struct attempt *a, struct commit_effects *out)
 {
+    prove(a, out);
     advance(c, &c->place.settle);
     finish(c,
-           (struct commit_outcome){.kind = COMMIT_NEVER,
-                                   .renew_ms = c->settle_first_ms,
-                                   .proof_ms = a->sent_ms,
-                                   .err = c->refusal},
+           (struct commit_outcome){
+               .kind = COMMIT_NEVER, .renew_ms = c->settle_first_ms, .err = c->refusal},
            out);
 }
 
@@ -311,13 +315,11 @@ static void finish_settled(struct commit *c, const struct attempt *a, struct com
 static void on_held(struct commit *c, const struct attempt *a, int64_t now_ms,
                     struct commit_effects *out)
 {
+    prove(a, out);
     if (c->phase == PROBING) {
-        finish(c, (struct commit_outcome){.kind = COMMIT_APPLIED, .proof_ms = a->sent_ms}, out);
+        finish(c, (struct commit_outcome){.kind = COMMIT_APPLIED}, out);
     } else if (a->alone) {
-        finish(c,
-               (struct commit_outcome){
-                   .kind = COMMIT_NEVER, .proof_ms = a->sent_ms, .err = c->refusal},
-               out);
+        finish(c, (struct commit_outcome){.kind = COMMIT_NEVER, .err = c->refusal}, out);
     } else {
         c->probe_next = false;
         c->next_ms = now_ms + backoff_next_ms(&c->backoff, &c->rng);

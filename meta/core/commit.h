@@ -39,9 +39,6 @@ struct commit_outcome {
      * renew_ms + ttl - margin. 0: nothing that others could wait for was written (a probe, a
      * refusal). */
     int64_t renew_ms;
-    /* This leadership was certainly in force at some moment after proof_ms; 0: not told. For
-     * RENEWED. */
-    int64_t proof_ms;
     struct err err; /* why, when not applied */
 };
 
@@ -56,11 +53,16 @@ struct commit_send {
     int timeout_ms;
 };
 
-/* What to do now: perhaps send one attempt, perhaps take note of the outcome. */
+/* What to do now: perhaps send one attempt, perhaps take note of the outcome, and of a proof: this
+ * leadership was certainly in force at some moment after proof_attempt was sent (at proof_ms), and
+ * `commit` then held the last record of it that is known applied, the outcome's included. It comes
+ * without an outcome, too, while a batch waits to be settled. 0: none. */
 struct commit_effects {
     bool send, done;
     struct commit_send attempt;
     struct commit_outcome outcome;
+    uint64_t proof_attempt;
+    int64_t proof_ms;
 };
 
 /* Nothing is in flight and the leadership has not ended. */

@@ -14,6 +14,7 @@ const char *bug_str(enum bug bug)
         [BUG_LATER_ERROR] = "the error of attempt 2 taken for the outcome of attempt 1",
         [BUG_EMPTY_ANSWER] = "`{}` taken for a failed compare",
         [BUG_NO_DEDUP] = "no request-id lookup",
+        [BUG_EARLY_PROBE] = "a probe sent before the read arrived confirms it",
     };
     return names[bug];
 }

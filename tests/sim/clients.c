@@ -138,7 +138,6 @@ static void arrive(struct world *w, void *arg)
 {
     struct request *r = arg;
     struct member *m = &w->members[r->member];
-    r->arrived_ms = member_ms(w, m);
     if (r->op->kind == OP_READ)
         reader_shell_read(w, m, r);
     else

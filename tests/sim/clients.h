@@ -31,7 +31,7 @@ struct request {
     struct op *op;
     uint64_t attempt;
     int member;
-    int64_t arrived_ms; /* on the member's clock */
+    uint64_t ticket; /* of a read that etcd confirms */
     struct request *next;
 };
 

@@ -145,6 +145,33 @@ static void confirmed_read_of_a_deposed_leader_is_refused(struct world *w)
     op_release(read);
 }
 
+/* It was true when etcd worked it off, but the second read came after that. */
+static void probe_sent_before_a_read_confirms_it_not(struct world *w)
+{
+    given_a_leader_and_two_candidates(w);
+    script_add(w, (struct rule){"probe", NET_REQUEST, 0, 1, NET_PASS});
+    script_add(w, (struct rule){"probe", NET_REQUEST, 0, ALL, NET_HOLD});
+    script_add(w, (struct rule){"probe", NET_REPLY, 0, 1, NET_HOLD});
+    struct op *first = send_op(w, 1, OP_QUORUM_READ, "alpha", 0);
+    expect_held(w, "probe", NET_REPLY, 1000);
+    member_stick_for(w, 0, THREAD_ELECTION, 20000000);
+    operator_deletes_key(w, 0);
+    expect_another_leader(w, 0, 8000);
+    struct op *put = begin_put(w, 0, "alpha");
+    expect_done(w, put, 1000);
+    struct op *second = send_op(w, 2, OP_QUORUM_READ, "alpha", 0);
+    run_ms(w, 10);
+    net_release(w, "probe", NET_REPLY);
+    run_ms(w, 10);
+    expect(w, first->done && !second->done, "it confirms only the read that came before it");
+    net_release(w, "probe", NET_REQUEST);
+    run_ms(w, 1000);
+    expect(w, !second->done, "the deposed leader refuses the other one");
+    op_release(first);
+    op_release(put);
+    op_release(second);
+}
+
 /* The election does not know yet; the local state lacks what the caller is told. */
 static void applied_and_deposed_closes_the_gate_before_it_answers(struct world *w)
 {
@@ -225,6 +252,10 @@ const struct hole holes_of_reads[] = {
     {"confirmed_read_of_a_deposed_leader_is_refused",
      confirmed_read_of_a_deposed_leader_is_refused,
      -1,
+     {0}},
+    {"probe_sent_before_a_read_confirms_it_not",
+     probe_sent_before_a_read_confirms_it_not,
+     BUG_EARLY_PROBE,
      {0}},
     {"applied_and_deposed_closes_the_gate_before_it_answers",
      applied_and_deposed_closes_the_gate_before_it_answers,

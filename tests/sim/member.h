@@ -3,6 +3,7 @@
  * state is the fake etcd's at the revision that it has applied. */
 #pragma once
 #include "meta/core/commit.h"
+#include "meta/core/confirm.h"
 #include "meta/core/election.h"
 #include "meta/core/plan.h"
 #include "meta/core/read_gate.h"
@@ -28,7 +29,6 @@ struct replica {
     int64_t renewed_ms; /* first attempt of the last commit known applied */
     int64_t begun_ms;   /* of the last commit or probe */
     int64_t give_up_ms;
-    bool refused_space;              /* the last commit was: ask by probes */
     char batch_id[NONCE_DIGITS + 1]; /* of what is in flight */
     uint64_t batch_seq;
     struct dedup_window window;
@@ -37,8 +37,10 @@ struct replica {
     struct plan_answer *answers[BATCH_MAX];
     size_t batch_count;
     struct request *queue, **queue_end;
-    struct request *quorum_waiting, *quorum_asked; /* reads that a probe confirms */
-    int64_t ticked_ms;                             /* when the next tick is due */
+    struct request *unconfirmed; /* reads that etcd confirms, in the order of their tickets */
+    uint64_t asked;              /* tickets given out */
+    struct confirm confirm;
+    int64_t ticked_ms; /* when the next tick is due */
 };
 
 struct member {

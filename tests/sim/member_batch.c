@@ -16,29 +16,15 @@ static void refuse_list(struct world *w, struct request **list, enum err_code co
     }
 }
 
-/* Whatever was asked for before proof_ms: this leadership was in force after that. */
-static void answer_quorum(struct world *w, struct member *m, int64_t proof_ms)
+/* Once what was committed is in the state that they read. */
+static void answer_confirmed(struct world *w, struct member *m)
 {
     struct replica *r = &m->replica;
-    struct request **at = &r->quorum_asked;
-    while (*at) {
-        struct request *read = *at;
-        if (proof_ms == 0 || read->arrived_ms >= proof_ms) {
-            at = &read->next;
-            continue;
-        }
-        *at = read->next;
+    while (r->unconfirmed && r->unconfirmed->ticket <= r->confirm.done) {
+        struct request *read = r->unconfirmed;
+        r->unconfirmed = read->next;
         request_answer_read(w, read, r->applied, r->leadership.epoch);
     }
-}
-
-static void ask_quorum(struct replica *r)
-{
-    struct request **end = &r->quorum_asked;
-    while (*end)
-        end = &(*end)->next;
-    *end = r->quorum_waiting;
-    r->quorum_waiting = NULL;
 }
 
 /* ---- outcomes ---- */
@@ -96,12 +82,16 @@ static void renew(struct world *w, struct member *m, const struct commit_outcome
             read_gate_extend(&m->gate, r->leadership.epoch,
                              r->renewed_ms + r->leadership.ttl_ms - r->leadership.margin_ms);
     }
-    if (o->proof_ms)
-        election_shell_post(w, m,
-                            &(struct election_event){.kind = ELECTION_RENEWED,
-                                                     .epoch = r->leadership.epoch,
-                                                     .sent_ms = o->proof_ms});
-    answer_quorum(w, m, o->proof_ms);
+}
+
+static void note_proof(struct world *w, struct member *m, const struct commit_effects *effects)
+{
+    struct replica *r = &m->replica;
+    election_shell_post(w, m,
+                        &(struct election_event){.kind = ELECTION_RENEWED,
+                                                 .epoch = r->leadership.epoch,
+                                                 .sent_ms = effects->proof_ms});
+    confirm_on_proof(&r->confirm, effects->proof_attempt, r->asked);
 }
 
 static void on_outcome(struct world *w, struct member *m, const struct commit_outcome *o)
@@ -112,7 +102,6 @@ static void on_outcome(struct world *w, struct member *m, const struct commit_ou
                 o->probe ? "" : r->batch_id, o->kind, (long long)o->revision);
     if (!o->probe)
         checker_on_outcome(w, m->index, r->batch_id, o);
-    r->refused_space = o->kind == COMMIT_NEVER && o->err.code == ERR_NO_SPACE;
     if (o->kind != COMMIT_APPLIED && o->kind != COMMIT_NEVER) /* before any caller is told */
         read_gate_close(&m->gate, r->leadership.epoch);
     switch (o->kind) {
@@ -164,6 +153,7 @@ void batch_carry_out(struct world *w, struct member *m, const struct commit_effe
 {
     if (effects->send) {
         const struct commit_send *s = &effects->attempt;
+        confirm_on_sent(&m->replica.confirm, s->attempt, m->replica.asked);
         net_send(w, &(struct net_call){.member = m->index,
                                        .thread = THREAD_REPLICA,
                                        .endpoint = (int)s->endpoint,
@@ -176,8 +166,14 @@ void batch_carry_out(struct world *w, struct member *m, const struct commit_effe
                                        .tag = s->attempt,
                                        .epoch = m->replica.leadership.epoch});
     }
-    if (effects->done)
+    if (effects->proof_attempt)
+        note_proof(w, m, effects);
+    if (effects->done) {
+        confirm_on_over(&m->replica.confirm, effects->proof_attempt != 0);
         on_outcome(w, m, &effects->outcome);
+    }
+    if (m->replica.leading && !m->replica.stopping)
+        answer_confirmed(w, m);
 }
 
 /* ---- beginning ---- */
@@ -233,7 +229,6 @@ static void begin(struct world *w, struct member *m, const struct etcd_op *ops, 
     struct commit_effects effects = {0};
     struct record record;
     r->begun_ms = member_ms(w, m);
-    ask_quorum(r);
     commit_begin(r->commit, ops, count, events, r->begun_ms, &effects);
     struct err err = record_decode(record_view(commit_record(r->commit)), &record);
     INVARIANT(!err_is(&err));
@@ -251,7 +246,6 @@ static void begin_probe(struct world *w, struct member *m)
     struct replica *r = &m->replica;
     struct commit_effects effects = {0};
     r->begun_ms = member_ms(w, m);
-    ask_quorum(r);
     r->in_flight = true;
     commit_begin_probe(r->commit, r->begun_ms, &effects);
     batch_carry_out(w, m, &effects);
@@ -277,20 +271,29 @@ static bool begin_batch(struct world *w, struct member *m)
     return true;
 }
 
+/* All that waited may be answered without a commit. */
+static void begin_batch_or_heartbeat(struct world *w, struct member *m, bool due)
+{
+    struct replica *r = &m->replica;
+    bool begun = r->drained && r->queue && begin_batch(w, m);
+    if (begun || r->in_flight)
+        return;
+    if (due)
+        begin(w, m, NULL, 0, 0);
+    else if (r->unconfirmed)
+        begin_probe(w, m);
+}
+
 void batch_work(struct world *w, struct member *m)
 {
     struct replica *r = &m->replica;
     if (r->leading && !r->stopping && commit_may_begin(r->commit)) {
         bool due = member_ms(w, m) - r->begun_ms >= r->leadership.ttl_ms / 4;
-        bool begun = r->drained && r->queue && begin_batch(w, m);
-        if (begun || !commit_may_begin(r->commit) || r->in_flight) {
-            /* one thing at a time */
-        } else if (due && !r->refused_space) {
-            begin(w, m, NULL, 0, 0);
-        } else if (due || r->quorum_waiting) {
-            r->refused_space = false;
+        enum confirm_turn turn = confirm_turn(&r->confirm, r->asked, r->drained && r->queue, due);
+        if (turn == CONFIRM_PROBE && !r->in_flight)
             begin_probe(w, m);
-        }
+        else if (turn == CONFIRM_BATCH)
+            begin_batch_or_heartbeat(w, m, due);
     }
     replica_shell_after(w, m);
 }
@@ -300,6 +303,5 @@ void batch_refuse_waiting(struct world *w, struct member *m, enum err_code code)
     struct replica *r = &m->replica;
     refuse_list(w, &r->queue, code);
     r->queue_end = &r->queue;
-    refuse_list(w, &r->quorum_waiting, code);
-    refuse_list(w, &r->quorum_asked, code);
+    refuse_list(w, &r->unconfirmed, code);
 }

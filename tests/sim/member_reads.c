@@ -68,14 +68,23 @@ static void take_snapshot(struct world *w, void *arg)
     next_step(w, read, w->reader_pause_us, answer);
 }
 
+static void confirm_instead(struct world *w, void *arg)
+{
+    struct request *request = arg;
+    replica_shell_request(w, &w->members[request->member], request);
+}
+
 void reader_shell_read(struct world *w, struct member *m, struct request *request)
 {
     struct read *read = mem_alloc(sizeof *read);
     *read = (struct read){.m = m, .request = request};
     read->epoch = look(w, read);
     if (read->epoch == 0 && !BUG(BUG_LATE_LOOK)) {
-        request_refuse(w, request, ERR_NOT_LEADER, false);
         free(read);
+        if (m->role == ROLE_LEADER) /* its gate has run out for the moment */
+            world_post(w, 1, m->index, THREAD_REPLICA, confirm_instead, request_drop, request);
+        else
+            request_refuse(w, request, ERR_NOT_LEADER, false);
         return;
     }
     next_step(w, read, w->reader_look_us, take_snapshot);

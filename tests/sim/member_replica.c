@@ -28,8 +28,7 @@ void replica_shell_close(struct member *m)
 {
     struct replica *r = &m->replica;
     drop_list(r->queue);
-    drop_list(r->quorum_waiting);
-    drop_list(r->quorum_asked);
+    drop_list(r->unconfirmed);
     for (size_t i = 0; i < r->batch_count; i++)
         request_drop(r->batch[i]);
     commit_free(r->commit);
@@ -222,7 +221,7 @@ void replica_shell_lead(struct world *w, struct member *m, const struct leadersh
     }
     r->leadership = *l;
     r->leading = true;
-    r->stopping = r->drained = r->failed = r->refused_space = false;
+    r->stopping = r->drained = r->failed = false;
     r->commit = commit_new(l, ENDPOINTS, rng_next(&w->rng));
     r->renewed_ms = l->first_attempt_ms;
     r->begun_ms = member_ms(w, m);
@@ -258,9 +257,12 @@ void replica_shell_request(struct world *w, struct member *m, struct request *re
         return;
     }
     request->next = NULL;
-    if (request->op->kind == OP_QUORUM_READ) {
-        request->next = r->quorum_waiting;
-        r->quorum_waiting = request;
+    if (request->op->kind == OP_QUORUM_READ || request->op->kind == OP_READ) {
+        struct request **end = &r->unconfirmed;
+        while (*end)
+            end = &(*end)->next;
+        request->ticket = ++r->asked;
+        *end = request;
     } else {
         *r->queue_end = request;
         r->queue_end = &request->next;

@@ -132,7 +132,10 @@ static void a_txn_is_taken_over(void **state)
     c.target = (Baton__V1__Compare__Target)9;
     assert_int_equal(code_of(convert_txn, &m), ERR_BAD_REQUEST);
     c.target = BATON__V1__COMPARE__TARGET__TARGET_VALUE;
-    get.consistency = (Baton__V1__Consistency)5;
+    get.min_revision = 7; /* a Txn reads the newest state anyway */
+    assert_int_equal(code_of(convert_txn, &m), ERR_BAD_REQUEST);
+    get.min_revision = 0;
+    get.consistency = BATON__V1__CONSISTENCY__CONSISTENCY_STALE;
     assert_int_equal(code_of(convert_txn, &m), ERR_BAD_REQUEST);
     ops[0].op_case = BATON__V1__OPERATION__OP__NOT_SET;
     assert_int_equal(code_of(convert_txn, &m), ERR_BAD_REQUEST);
@@ -208,16 +211,43 @@ static void a_get_needs_a_key(void **state)
 {
     Baton__V1__GetRequest m = BATON__V1__GET_REQUEST__INIT;
     struct arena memory = {0};
-    struct bytes key;
+    struct read_get get;
     struct buf body = packed(&m);
-    assert_int_equal(convert_get(buf_view(&body), &memory, &key).code, ERR_BAD_KEY);
+    assert_int_equal(convert_get(buf_view(&body), &memory, &get).code, ERR_BAD_KEY);
     buf_close(&body);
     m.key = data("k");
     body = packed(&m);
-    assert_int_equal(convert_get(buf_view(&body), &memory, &key).code, ERR_OK);
-    assert_true(is(key, "k"));
+    assert_int_equal(convert_get(buf_view(&body), &memory, &get).code, ERR_OK);
+    assert_true(is(get.key, "k"));
+    assert_int_equal(get.terms.consistency, READ_LEASE);
     buf_close(&body);
-    assert_int_equal(convert_get(bytes_str("\x0a\x7f"), &memory, &key).code, ERR_BAD_REQUEST);
+    assert_int_equal(convert_get(bytes_str("\x0a\x7f"), &memory, &get).code, ERR_BAD_REQUEST);
+    arena_close(&memory);
+}
+
+static void reads_say_how_current_the_state_must_be(void **state)
+{
+    Baton__V1__GetRequest get = BATON__V1__GET_REQUEST__INIT;
+    Baton__V1__RangeRequest m = BATON__V1__RANGE_REQUEST__INIT;
+    struct arena memory = {0};
+    struct read_get out;
+    struct read_range range;
+    get.key = data("k");
+    get.consistency = BATON__V1__CONSISTENCY__CONSISTENCY_QUORUM;
+    get.min_revision = 9;
+    struct buf body = packed(&get);
+    assert_int_equal(convert_get(buf_view(&body), &memory, &out).code, ERR_OK);
+    buf_close(&body);
+    assert_int_equal(out.terms.consistency, READ_QUORUM);
+    assert_int_equal(out.terms.min_revision, 9);
+    m.consistency = BATON__V1__CONSISTENCY__CONSISTENCY_STALE;
+    assert_int_equal(range_of(&m, &memory, &range), ERR_OK);
+    assert_int_equal(range.terms.consistency, READ_STALE);
+    m.min_revision = -1;
+    assert_int_equal(range_of(&m, &memory, &range), ERR_BAD_REQUEST);
+    m.min_revision = 0;
+    m.consistency = (Baton__V1__Consistency)5;
+    assert_int_equal(range_of(&m, &memory, &range), ERR_BAD_REQUEST);
     arena_close(&memory);
 }
 
@@ -306,6 +336,7 @@ int main(void)
         cmocka_unit_test(any_bytes_give_an_answer),
         cmocka_unit_test(ranges_are_taken_over),
         cmocka_unit_test(a_get_needs_a_key),
+        cmocka_unit_test(reads_say_how_current_the_state_must_be),
         cmocka_unit_test(answers_to_reads_are_complete),
         cmocka_unit_test(answers_to_mutations_are_complete),
     };

@@ -5,6 +5,7 @@
 #include "meta/core/keys.h"
 #include "meta/follow.h"
 #include "meta/replica_parts.h"
+#include "meta/waiting.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/lib/wait_for.h"
 #include <arpa/inet.h>
@@ -26,6 +27,7 @@ struct kit {
     struct store *store;
     struct replica *replica;
     struct record last; /* in `commit` */
+    uint64_t led;       /* epoch of the last leadership */
     _Atomic int done;
     _Atomic int done_code;
     _Atomic uint64_t done_epoch; /* under which a read could be answered when the caller was */
@@ -44,6 +46,17 @@ uint64_t follow_reopen(struct follow *f, bool reload)
 {
     atomic_fetch_add(&reloads, reload);
     return 2 + (uint64_t)atomic_fetch_add(&reopened, 1);
+}
+
+static _Atomic uint64_t confirmed;
+
+void waiting_on_confirmed(struct waiting *w, uint64_t epoch, uint64_t ticket)
+{
+    atomic_store(&confirmed, ticket);
+}
+
+void waiting_on_applied(struct waiting *w, int64_t revision)
+{
 }
 
 /* ---- etcd ---- */
@@ -73,7 +86,7 @@ static void answer_applied(struct kit *k, uint64_t attempt, int64_t revision)
              "{\"header\":{\"cluster_id\":\"1\",\"revision\":\"%lld\"},\"succeeded\":true}",
              (long long)revision);
     struct etcd_reply reply = {.body = bytes_str(body)};
-    replica_post_answer(k->replica, attempt, &reply);
+    replica_post_answer(k->replica, k->led, attempt, &reply);
 }
 
 /* The record that the next attempt to arrive would put, as the gateway writes it. Its connection
@@ -110,7 +123,7 @@ static void answer_key_gone(struct kit *k, uint64_t attempt, const char *record,
              "\"value\":\"%s\"}],\"count\":\"1\"}},{\"response_range\":{}}]}",
              (long long)revision + 1, (long long)revision, record);
     struct etcd_reply reply = {.body = bytes_str(body)};
-    replica_post_answer(k->replica, attempt, &reply);
+    replica_post_answer(k->replica, k->led, attempt, &reply);
 }
 
 /* ---- what the watch brings ---- */
@@ -183,6 +196,7 @@ static void lead(struct kit *k, const struct record *takeover, int64_t revision,
                            .seat = {.prefix = PREFIX, .lease = 7, .create_revision = 3}};
     memcpy(l.nonce, takeover->nonce, sizeof l.nonce);
     record_bytes_encode(&l.takeover, takeover);
+    k->led = l.epoch;
     replica_lead(k->replica, &l);
 }
 
@@ -324,7 +338,7 @@ static void a_refused_batch_is_planned_anew(void **state)
     lead_first(k);
     submit_put(k, "small enough");
     WAIT_FOR(is_asked(k));
-    replica_post_answer(k->replica, 1, &refused);
+    replica_post_answer(k->replica, k->led, 1, &refused);
     WAIT_FOR(is_asked(k));
     assert_int_equal(k->done, 0);
     WAIT_FOR((answer_applied(k, 2, 11), k->done == 1));
@@ -333,7 +347,7 @@ static void a_refused_batch_is_planned_anew(void **state)
     /* what is refused in small batches too is refused for good */
     submit_put(k, "too large after all");
     WAIT_FOR(is_asked(k));
-    replica_post_answer(k->replica, 3, &refused);
+    replica_post_answer(k->replica, k->led, 3, &refused);
     WAIT_FOR(k->done == 2);
     assert_int_equal(k->done_code, ERR_TOO_LARGE);
 }
@@ -370,6 +384,40 @@ static void a_listing_does_not_go_on_after_a_leadership(void **state)
     assert_int_equal(replica_applied(k->replica), 0);
 }
 
+/* Each leadership numbers its attempts from 1, and an answer may come late. */
+static void an_answer_of_a_former_leadership_says_nothing(void **state)
+{
+    struct kit *k = *state;
+    lead_first(k);
+    submit_put(k, "mine");
+    WAIT_FOR(is_asked(k));
+    k->led = 7;
+    answer_applied(k, 1, 11);
+    k->led = 1;
+    answer_applied(k, 1, 12);
+    WAIT_FOR(k->done == 1);
+    assert_key(k, "mine", 12);
+}
+
+static void a_probe_takes_its_turn_with_the_commits(void **state)
+{
+    struct kit *k = *state;
+    lead_first(k);
+    atomic_store(&confirmed, 0);
+    uint64_t first = replica_ask(k->replica);
+    WAIT_FOR(is_asked(k));
+    uint64_t second = replica_ask(k->replica);
+    submit_put(k, "mine");
+    answer_applied(k, 1, 11); /* of the probe: confirms whom it was sent for */
+    WAIT_FOR(atomic_load(&confirmed) == first);
+    assert_int_equal(k->done, 0);
+    WAIT_FOR(is_asked(k));
+    answer_applied(k, 2, 12); /* of the commit, which confirms as well */
+    WAIT_FOR(atomic_load(&confirmed) == second);
+    WAIT_FOR(k->done == 1);
+    assert_key(k, "mine", 12);
+}
+
 /* ---- the kit ---- */
 
 static int set_up(void **state)
@@ -397,7 +445,7 @@ static int set_up(void **state)
                                                .dedup_bytes = 1 << 20,
                                                .max_txn_ops = 1024});
     assert_false(err_is(&e));
-    replica_connect(k->replica, NULL, NULL);
+    replica_connect(k->replica, NULL, NULL, NULL);
     *state = k;
     return 0;
 }
@@ -418,6 +466,9 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_answer_of_a_former_leadership_says_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_probe_takes_its_turn_with_the_commits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(follows_on_where_it_stopped_leading, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_heartbeat_from_before_the_activation_brings_nothing_old,
                                         set_up, tear_down),

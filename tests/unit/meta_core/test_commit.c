@@ -128,7 +128,7 @@ static void places_follow_each_other(void **state)
         assert_done(&out, COMMIT_APPLIED);
         assert_int_equal(out.outcome.revision, 100 + seq);
         assert_int_equal(out.outcome.renew_ms, 1000);
-        assert_int_equal(out.outcome.proof_ms, 1000);
+        assert_int_equal(out.proof_ms, 1000);
         assert_false(out.outcome.probe);
         assert_int_equal(commit_record(c)->len, 0);
         assert_true(commit_next_ms(c) == INT64_MAX);
@@ -162,7 +162,7 @@ static void an_earlier_attempt_is_not_cut_by_a_later_one(void **state)
     uint64_t second = out.attempt.attempt;
     out = succeed(c, first, 70, 1400);
     assert_done(&out, COMMIT_APPLIED);
-    assert_int_equal(out.outcome.proof_ms, 1000);
+    assert_int_equal(out.proof_ms, 1000);
     out = find_in_commit(c, second, &(struct record_bytes){.len = 1}, true, 1500);
     assert_false(out.send || out.done); /* of a place that is settled */
     assert_true(commit_may_begin(c));
@@ -177,7 +177,7 @@ static void the_deadline_counts_from_the_first_attempt(void **state)
     assert_done(&out, COMMIT_APPLIED);
     assert_int_equal(out.outcome.revision, 30);
     assert_int_equal(out.outcome.renew_ms, 1000);
-    assert_int_equal(out.outcome.proof_ms, 1300); /* the guard's reads are as young as that */
+    assert_int_equal(out.proof_ms, 1300); /* the guard's reads are as young as that */
 }
 
 static void attempts_are_bounded(void **state)
@@ -337,7 +337,7 @@ static void no_space_asks_by_a_probe(void **state)
     assert_done(&out, COMMIT_NEVER);
     assert_int_equal(out.outcome.err.code, ERR_NO_SPACE);
     assert_int_equal(out.outcome.renew_ms, 0);
-    assert_int_equal(out.outcome.proof_ms, 1010);
+    assert_int_equal(out.proof_ms, 1010);
     out = fail_with(c, begin(c, 2000), ERR_NO_SPACE, 2010);
     out = find_in_commit(c, out.attempt.attempt, commit_record(c), true, 2020);
     assert_done(&out, COMMIT_APPLIED); /* the write that filled the quota */
@@ -387,7 +387,7 @@ static void deposed_is_the_end(void **state)
     assert_done(&out, COMMIT_NOT_APPLIED);
     assert_int_equal(out.outcome.err.code, ERR_FENCED);
     assert_int_equal(out.outcome.renew_ms, 0);
-    assert_int_equal(out.outcome.proof_ms, 0);
+    assert_int_equal(out.proof_ms, 0);
     assert_false(commit_may_begin(c));
 }
 
@@ -398,7 +398,7 @@ static void applied_and_deposed_renews_nothing(void **state)
     assert_done(&out, COMMIT_APPLIED_DEPOSED);
     assert_int_equal(out.outcome.revision, 30);
     assert_int_equal(out.outcome.renew_ms, 0);
-    assert_int_equal(out.outcome.proof_ms, 0);
+    assert_int_equal(out.proof_ms, 0);
     assert_false(commit_may_begin(c));
 }
 
@@ -454,7 +454,7 @@ static void probes_prove_and_renew_nothing(void **state)
     assert_done(&out, COMMIT_APPLIED);
     assert_true(out.outcome.probe);
     assert_int_equal(out.outcome.renew_ms, 0);
-    assert_int_equal(out.outcome.proof_ms, 1300);
+    assert_int_equal(out.proof_ms, 1300);
     commit_begin(c, NULL, 0, 0, 1500, &out);
     assert_int_equal(sent_record(&out).seq, 1); /* it took no place */
 }

@@ -1,0 +1,100 @@
+/* Calls of the key-value service that wait, and those that know of a higher epoch. */
+#include "common/base/mem.h"
+#include "meta/board.h"
+#include "meta/service_kv_parts.h"
+#include "meta/waiting.h"
+#include <stdlib.h>
+
+struct kv_waiter {
+    struct waiter waiter;
+    struct service_kv *service;
+    struct rpc_call *call;
+    uint64_t confirmed;
+    kv_run *run;
+};
+
+static void resume(struct waiter *waiter, const struct err *err, uint64_t epoch)
+{
+    struct kv_waiter w = *(struct kv_waiter *)waiter;
+    free(waiter);
+    if (!err_is(err))
+        w.run(w.service, w.call, epoch ? epoch : w.confirmed);
+    else if (err->code == ERR_NOT_LEADER)
+        kv_refuse(w.service, w.call, err);
+    else
+        kv_fail(w.service, w.call, err);
+}
+
+static void begin_waiting(struct service_kv *s, const struct kv_waiter *what)
+{
+    struct kv_waiter *w = mem_dup(what, sizeof *what);
+    w->service = s;
+    w->waiter.deadline_ms = rpc_call_deadline_ms(w->call);
+    w->waiter.resume = resume;
+    struct err e = waiting_add(s->waiting, &w->waiter);
+    if (!err_is(&e))
+        return;
+    kv_fail(s, w->call, &e);
+    free(w);
+}
+
+void kv_wait_confirmed(struct service_kv *s, struct rpc_call *call, kv_run *run)
+{
+    begin_waiting(s,
+                  &(struct kv_waiter){.waiter = {.needs_leader = true}, .call = call, .run = run});
+}
+
+void kv_wait_revision(struct service_kv *s, struct rpc_call *call, int64_t revision,
+                      bool needs_leader, uint64_t confirmed, kv_run *run)
+{
+    begin_waiting(
+        s, &(struct kv_waiter){.waiter = {.revision = revision, .needs_leader = needs_leader},
+                               .call = call,
+                               .confirmed = confirmed,
+                               .run = run});
+}
+
+/* 0: the metadata names none. */
+static struct err seen_epoch(struct rpc_call *call, uint64_t *epoch)
+{
+    struct bytes text = rpc_call_metadata(call, "baton-epoch");
+    *epoch = 0;
+    if (!text.data)
+        return OK_ERR;
+    bool good = text.len > 0;
+    for (size_t i = 0; i < text.len && good; i++) {
+        uint64_t digit = (uint64_t)text.data[i] - '0';
+        good = digit <= 9 && *epoch <= (UINT64_MAX - digit) / 10;
+        *epoch = good ? *epoch * 10 + digit : 0;
+    }
+    if (good)
+        return OK_ERR;
+    return err_make(ERR_BAD_REQUEST,
+                    "baton-epoch is the highest epoch that the caller has seen, a decimal number");
+}
+
+bool kv_check_epoch(struct service_kv *s, struct rpc_call *call, uint64_t confirmed, kv_run *run)
+{
+    uint64_t seen;
+    struct board_self self;
+    struct err e = seen_epoch(call, &seen);
+    if (err_is(&e)) {
+        kv_fail(s, call, &e);
+        return false;
+    }
+    if (!seen)
+        return true;
+    board_self(s->board, &self);
+    if (self.role != ROLE_LEADER || seen <= self.epoch)
+        return true;
+    if (confirmed != self.epoch) {
+        kv_wait_confirmed(s, call, run);
+        return false;
+    }
+    e = err_make(ERR_BAD_EPOCH,
+                 "the call names epoch %llu, but etcd has just confirmed the leader of epoch %llu: "
+                 "that epoch is of another cluster, or of one that was restored",
+                 (unsigned long long)seen, (unsigned long long)self.epoch);
+    kv_fail(s, call, &e);
+    return false;
+}
