@@ -160,3 +160,24 @@ struct err client_remove_member(struct client *c, const char *id, int64_t deadli
     buf_close(&body);
     return e;
 }
+
+struct err client_export(struct client *c, int64_t deadline_ms, struct rpc_reader **out)
+{
+    return client_open(c, MAINTENANCE_PATH_EXPORT, BYTES_NONE, deadline_ms, out);
+}
+
+struct err client_raise_epoch(struct client *c, uint64_t above, int64_t deadline_ms,
+                              struct maintenance_raised *out)
+{
+    struct rpc_answer a = {0};
+    struct buf body = {0};
+    maintenance_encode_raise(above, &body);
+    struct client_request req = {
+        .path = MAINTENANCE_PATH_RAISE, .body = buf_view(&body), .idempotent = true};
+    struct err e = client_call(c, &req, deadline_ms, &a);
+    if (!err_is(&e))
+        e = maintenance_decode_raised(buf_view(&a.message), out);
+    rpc_answer_close(&a);
+    buf_close(&body);
+    return e;
+}

@@ -3,6 +3,7 @@
 #pragma once
 #include "client/client.h"
 #include "client/convert_kv.h"
+#include "client/convert_maintenance.h"
 #include "client/convert_member.h"
 
 struct err client_kv_get(struct client *c, struct bytes key, int64_t deadline_ms,
@@ -31,3 +32,9 @@ struct err client_transfer(struct client *c, const char *target, int64_t deadlin
 /* UNKNOWN_MEMBER for an id that is not listed. */
 struct err client_remove_member(struct client *c, const char *id, int64_t deadline_ms,
                                 struct arena *memory, struct member_info *out);
+
+/* The state of the cluster, part by part; see maintenance.proto. */
+struct err client_export(struct client *c, int64_t deadline_ms, struct rpc_reader **out);
+/* May be repeated; see maintenance.proto. */
+struct err client_raise_epoch(struct client *c, uint64_t above, int64_t deadline_ms,
+                              struct maintenance_raised *out);

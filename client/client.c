@@ -174,6 +174,26 @@ static bool wait_before_next(struct client *c, struct effort *f, const struct rp
     return true;
 }
 
+struct err client_open(struct client *c, const char *path, struct bytes body, int64_t deadline_ms,
+                       struct rpc_reader **out)
+{
+    struct backoff pause = {.min_ms = 20, .max_ms = 1000};
+    leader_view_failed(&c->view, leader_view_pick(&c->view)); /* it may have been told long ago */
+    for (;;) {
+        struct err e = discover(c, deadline_ms);
+        if (!err_is(&e)) {
+            *out = rpc_reader_open(channel_to(c, leader_view_pick(&c->view)), path, body, NULL, 0,
+                                   INT64_MAX);
+            return OK_ERR;
+        }
+        leader_view_failed(&c->view, leader_view_pick(&c->view));
+        int64_t wait_ms = backoff_next_ms(&pause, &c->rng);
+        if (!retry_may_pass(e.code) || clock_boot_ms() + wait_ms >= deadline_ms)
+            return e;
+        poll(NULL, 0, (int)wait_ms);
+    }
+}
+
 struct err client_call(struct client *c, const struct client_request *req, int64_t deadline_ms,
                        struct rpc_answer *out)
 {

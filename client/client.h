@@ -28,6 +28,10 @@ struct client_request {
  * answer. */
 struct err client_call(struct client *c, const struct client_request *req, int64_t deadline_ms,
                        struct rpc_answer *out);
+/* A server stream from whoever leads; it is looked for until deadline_ms, which also bounds the
+ * wait. What goes wrong then is told by rpc_reader_next; *out is to be freed before the client. */
+struct err client_open(struct client *c, const char *path, struct bytes body, int64_t deadline_ms,
+                       struct rpc_reader **out);
 /* The service answered with this revision: the next request ids name it. */
 void client_saw_revision(struct client *c, int64_t revision);
 

@@ -12,19 +12,24 @@ enum { HISTORY_KEPT = 1000 };
 
 /* ---- the cluster ---- */
 
-static struct err begin_cluster(struct store *store, struct cluster *out)
+static struct err write_cluster(struct store *store, const struct cluster *cluster)
 {
-    struct rng rng;
     struct buf text = {0};
-    char id[CLUSTER_ID_DIGITS + 1];
-    rng_seed_os(&rng);
-    rng_hex(&rng, id, CLUSTER_ID_DIGITS);
-    cluster_begin(out, id);
-    cluster_encode(out, &text);
+    cluster_encode(cluster, &text);
     buf_byte(&text, 0);
     struct err e = store_set_word(store, CLUSTER_WORD, (const char *)text.data);
     buf_close(&text);
     return e;
+}
+
+static struct err begin_cluster(struct store *store, struct cluster *out)
+{
+    struct rng rng;
+    char id[CLUSTER_ID_DIGITS + 1];
+    rng_seed_os(&rng);
+    rng_hex(&rng, id, CLUSTER_ID_DIGITS);
+    cluster_begin(out, id);
+    return write_cluster(store, out);
 }
 
 struct err embedded_cluster(struct store *store, const char *known_id, struct cluster *out)
@@ -41,6 +46,14 @@ struct err embedded_cluster(struct store *store, const char *known_id, struct cl
                         "saved, or start with an empty directory and `batonctl import`",
                         known_id);
     return begin_cluster(store, out);
+}
+
+struct err embedded_raise(struct store *store, uint64_t above, struct cluster *out)
+{
+    struct err e = embedded_cluster(store, "", out);
+    if (!err_is(&e) && cluster_raise(out, above))
+        e = write_cluster(store, out);
+    return e;
 }
 
 /* ---- leading ---- */

@@ -16,6 +16,9 @@ enum { EMBEDDED_TXN_OPS = 1024 }; /* of one commit, as etcd is told to take besi
  * that the directory recorded ("": none yet). CORRUPT: the state of that cluster is gone. */
 struct err embedded_cluster(struct store *store, const char *known_id, struct cluster *out);
 
+/* Raises the floor of epochs as cluster_raise does; *out is what the state says then. */
+struct err embedded_raise(struct store *store, uint64_t above, struct cluster *out);
+
 /* Continues from what the store holds, at its revision + 1. The epoch is durable when it returns.
  * Only on the thread that writes the store. */
 struct err embedded_take_over(struct store *store, const char *prefix,

@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "meta/core/alone.h"
+#include "meta/embedded.h"
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
 #include "meta/waiting.h"
@@ -22,13 +23,32 @@ static void lead(struct replica *r, const struct leadership *l)
     r->cfg.alone.publish(r->cfg.alone.ctx, ROLE_LEADER, l->epoch);
 }
 
-static void give_up(struct replica *r)
+/* Whoever asked for another epoch; false: nobody. */
+static bool take_raise(struct replica *r, struct raise *out)
 {
-    if (r->mode != REPLICA_LEADING)
-        return;
+    pthread_mutex_lock(&r->writes.lock);
+    *out = r->writes.raise;
+    r->writes.raise = (struct raise){0};
+    pthread_mutex_unlock(&r->writes.lock);
+    return out->above != 0;
+}
+
+static void stop_leading(struct replica *r)
+{
     board_close_gate(r->cfg.board, r->lead.epoch);
     batch_close_writes(r);
     r->mode = REPLICA_FOLLOWING;
+}
+
+static void give_up(struct replica *r)
+{
+    struct raise raise;
+    if (r->mode != REPLICA_LEADING)
+        return;
+    stop_leading(r);
+    struct err e = err_make(ERR_NOT_LEADER, "member %s leads no more: ask again", r->cfg.member_id);
+    if (take_raise(r, &raise))
+        raise.done(raise.arg, &e, NULL);
 }
 
 static void end(struct replica *r, uint64_t epoch, const char *why)
@@ -94,8 +114,62 @@ static void confirm_reads(struct replica *r)
     waiting_on_confirmed(r->waiting, r->lead.epoch, asked);
 }
 
+/* ---- another epoch ---- */
+
+struct err replica_raise(struct replica *r, uint64_t above, replica_raised *done, void *arg)
+{
+    struct write_list *l = &r->writes;
+    struct err e = OK_ERR;
+    pthread_mutex_lock(&l->lock);
+    if (!l->open)
+        e = err_make(ERR_NOT_LEADER, "this member does not lead");
+    else if (l->raise.above)
+        e = err_make(ERR_OVERLOADED, "somebody else raises the epoch just now: ask again");
+    else
+        l->raise = (struct raise){.above = above, .done = done, .arg = arg};
+    pthread_mutex_unlock(&l->lock);
+    if (!err_is(&e))
+        replica_wake(r);
+    return e;
+}
+
+/* Ends this leadership, and begins one whose epoch is above the floor. */
+static struct err lead_anew(struct replica *r, const struct cluster *cluster)
+{
+    struct leadership next;
+    stop_leading(r);
+    r->cfg.alone.publish(r->cfg.alone.ctx, ROLE_ACTIVATING, r->lead.epoch);
+    struct err e = embedded_take_over(r->cfg.store, r->cfg.prefix, r->cfg.alone.self, cluster,
+                                      "leads-again", &next);
+    if (err_is(&e))
+        return e;
+    replica_adopt_store(r);
+    replica_publish_leader(r, true);
+    lead(r, &next);
+    return OK_ERR;
+}
+
+static void raise_epoch(struct replica *r, const struct raise *raise)
+{
+    struct cluster cluster;
+    struct err e = embedded_raise(r->cfg.store, raise->above, &cluster);
+    if (!err_is(&e)) {
+        board_set_cluster(r->cfg.board, &cluster);
+        if (cluster.epoch_floor >= r->lead.epoch)
+            e = lead_anew(r, &cluster);
+    }
+    raise->done(raise->arg, &e, &cluster);
+    if (r->mode != REPLICA_LEADING)
+        r->cfg.alone.failed(r->cfg.alone.ctx, &e);
+}
+
 static void work(struct replica *r)
 {
+    struct raise raise;
+    if (r->mode != REPLICA_LEADING)
+        return;
+    if (take_raise(r, &raise))
+        raise_epoch(r, &raise);
     if (r->mode != REPLICA_LEADING)
         return;
     confirm_reads(r);

@@ -20,6 +20,7 @@
 #include "meta/reporter.h"
 #include "meta/service_health.h"
 #include "meta/service_kv.h"
+#include "meta/service_maintenance.h"
 #include "meta/service_member.h"
 #include "meta/service_reflection.h"
 #include "meta/store.h"
@@ -35,7 +36,7 @@
 enum {
     FORMAT_LEVEL = 1,
     METHODS = SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS +
-              SERVICE_REFLECTION_METHODS
+              SERVICE_MAINTENANCE_METHODS + SERVICE_REFLECTION_METHODS
 };
 
 struct member {
@@ -54,6 +55,7 @@ struct member {
     struct service_member *members;
     struct service_health *health;
     struct service_kv kv;
+    struct service_maintenance *maintenance;
     struct service_reflection *reflection;
     struct rpc_method methods[METHODS];
     struct rpc_server *rpc;
@@ -230,17 +232,18 @@ static struct err start_replica(struct member *m)
     guardian_on_fatal_signal(m->guardian, on_fatal_signal, m->board);
     struct err e = replica_start(
         &m->replica,
-        &(struct replica_config){.board = m->board,
-                                 .store = m->store,
-                                 .etcd = is_alone(m) ? NULL : &m->etcd,
-                                 .alone = {.publish = on_alone, .failed = on_fatal, .ctx = m},
-                                 .prefix = o->prefix,
-                                 .member_id = o->id,
-                                 .ttl_ms = o->ttl_ms,
-                                 .max_pending = o->max_pending,
-                                 .max_pending_bytes = o->max_pending_bytes,
-                                 .dedup_bytes = o->dedup_bytes,
-                                 .max_txn_ops = is_alone(m) ? EMBEDDED_TXN_OPS : o->max_txn_ops});
+        &(struct replica_config){
+            .board = m->board,
+            .store = m->store,
+            .etcd = is_alone(m) ? NULL : &m->etcd,
+            .alone = {.self = &m->self, .publish = on_alone, .failed = on_fatal, .ctx = m},
+            .prefix = o->prefix,
+            .member_id = o->id,
+            .ttl_ms = o->ttl_ms,
+            .max_pending = o->max_pending,
+            .max_pending_bytes = o->max_pending_bytes,
+            .dedup_bytes = o->dedup_bytes,
+            .max_txn_ops = is_alone(m) ? EMBEDDED_TXN_OPS : o->max_txn_ops});
     if (!err_is(&e))
         m->waiting = waiting_start(m->board, m->replica);
     return e;
@@ -264,6 +267,14 @@ static struct err start_serving(struct member *m)
     service_member_methods(m->members, m->methods);
     service_health_methods(m->health, m->methods + SERVICE_MEMBER_METHODS);
     service_kv_methods(&m->kv, m->methods + SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS);
+    m->maintenance =
+        service_maintenance_start(&(struct service_maintenance_config){.board = m->board,
+                                                                       .store = m->store,
+                                                                       .replica = m->replica,
+                                                                       .prefix = o->prefix,
+                                                                       .alone = is_alone(m)});
+    service_maintenance_methods(m->maintenance, m->methods + SERVICE_MEMBER_METHODS +
+                                                    SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS);
     m->reflection = service_reflection_new(m->methods, METHODS);
     service_reflection_methods(m->reflection, m->methods + METHODS - SERVICE_REFLECTION_METHODS);
     board_listen(m->board, on_board_changed, m);
@@ -345,6 +356,7 @@ static struct err start_election(struct member *m)
         return e;
     live_connect(m->live, o->id, m->candidate);
     service_member_connect(m->members, m->candidate);
+    service_maintenance_connect(m->maintenance, m->candidate);
     e = follow_start(&m->follow, &(struct follow_config){.etcd = &m->etcd,
                                                          .prefix = o->prefix,
                                                          .ttl_ms = o->ttl_ms,
@@ -445,7 +457,9 @@ static void leave(struct member *m)
         candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_DRAIN});
         return;
     }
-    on_alone(m, ROLE_STEPPING_DOWN, m->alone.epoch);
+    struct board_self self;
+    board_self(m->board, &self);
+    on_alone(m, ROLE_STEPPING_DOWN, self.epoch);
     replica_stop(m->replica);
     m->replica_runs = false;
     on_drained(m);
@@ -495,6 +509,7 @@ static void stop(struct member *m, int64_t by_ms)
         board_listen(m->board, NULL, NULL);
     service_member_stop(m->members);
     service_health_stop(m->health);
+    service_maintenance_stop(m->maintenance);
     service_reflection_free(m->reflection);
     waiting_stop(m->waiting);
     replica_free(m->replica);

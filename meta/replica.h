@@ -34,8 +34,9 @@ struct write {
 /* The word of the store that names the last leadership of this directory: "<epoch> <nonce>". */
 #define REPLICA_LED_WORD "led"
 
-/* Whom a replica tells that leads alone. */
+/* Of a replica that leads alone: who it is, and whom it tells. */
 struct replica_alone {
+    const struct member_info *self;
     void (*publish)(void *ctx, enum role role, uint64_t epoch);
     void (*failed)(void *ctx, const struct err *e); /* the disk; it leads no more */
     void *ctx;
@@ -75,6 +76,12 @@ struct err replica_submit(struct replica *r, struct write *w);
 /* A ticket: it is confirmed (see waiting_on_confirmed) once etcd has answered well to something
  * that this member sent, as the leader, after this call. Any thread. */
 uint64_t replica_ask(struct replica *r);
+
+/* Alone: makes the leaderships to come have epochs above this one, and leads anew with the next of
+ * them; nothing happens when that was written before. Any thread; an error leaves `done` uncalled.
+ * On the replica's thread it is called once, with what the state says of its cluster then. */
+typedef void replica_raised(void *arg, const struct err *err, const struct cluster *cluster);
+struct err replica_raise(struct replica *r, uint64_t above, replica_raised *done, void *arg);
 
 /* ---- from the election thread ---- */
 void replica_lead(struct replica *r, const struct leadership *leadership); /* copied */

@@ -19,12 +19,20 @@ enum replica_mode {
     REPLICA_SETTLING, /* leads no more; waits for the outcome of what is in flight */
 };
 
+/* Alone: a wish for an epoch above this one; 0: none. */
+struct raise {
+    uint64_t above;
+    replica_raised *done;
+    void *arg;
+};
+
 /* Mutations that wait for a batch, handed over by the rpc threads. */
 struct write_list {
     pthread_mutex_t lock;
     bool open; /* while LEADING */
     struct write *head, **tail;
     size_t count, bytes; /* waiting or in flight */
+    struct raise raise;
 };
 
 struct replica;

@@ -53,6 +53,60 @@ void output_add_bytes(struct json_object *to, const char *name, struct bytes val
     buf_close(&key);
 }
 
+static int base64_digit(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* Whole groups of four; the last one may end in one or two '='. */
+static bool unbase64(struct bytes text, struct arena *memory, struct bytes *out)
+{
+    uint8_t *room = arena_raw(memory, text.len / 4 * 3 + 1);
+    size_t len = 0, pad = 0;
+    if (text.len % 4)
+        return false;
+    while (pad < 2 && pad < text.len && text.data[text.len - 1 - pad] == '=')
+        pad++;
+    for (size_t i = 0; i < text.len; i += 4) {
+        uint32_t group = 0;
+        for (size_t n = 0; n < 4; n++) {
+            bool padded = i + n >= text.len - pad;
+            int digit = padded ? 0 : base64_digit((char)text.data[i + n]);
+            if (digit < 0)
+                return false;
+            group = group << 6 | (uint32_t)digit;
+        }
+        for (int shift = 16; shift >= 0; shift -= 8)
+            room[len++] = (uint8_t)(group >> shift);
+    }
+    *out = bytes_of(room, len - pad);
+    return true;
+}
+
+bool output_get_bytes(struct json_object *from, const char *name, struct arena *memory,
+                      struct bytes *out)
+{
+    struct json_object *value;
+    char coded[64];
+    snprintf(coded, sizeof coded, "%s_base64", name);
+    bool plain = json_object_object_get_ex(from, name, &value);
+    if ((!plain && !json_object_object_get_ex(from, coded, &value)) ||
+        !json_object_is_type(value, json_type_string))
+        return false;
+    struct bytes text =
+        bytes_of(json_object_get_string(value), (size_t)json_object_get_string_len(value));
+    if (!plain)
+        return unbase64(text, memory, out);
+    *out = arena_copy(memory, text);
+    return true;
+}
+
 void output_add_text(struct json_object *to, const char *name, const char *value)
 {
     json_object_object_add(to, name, json_object_new_string(value));

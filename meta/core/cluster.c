@@ -49,6 +49,15 @@ struct err cluster_decode(struct bytes value, struct cluster *out)
     return OK_ERR;
 }
 
+bool cluster_raise(struct cluster *c, uint64_t above)
+{
+    if (c->epoch_floor >= above)
+        return false;
+    c->epoch_floor = above;
+    c->incarnation++;
+    return true;
+}
+
 uint64_t cluster_next_epoch(const struct cluster *c, uint64_t old)
 {
     return (old > c->epoch_floor ? old : c->epoch_floor) + 1;

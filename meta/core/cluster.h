@@ -26,5 +26,9 @@ void cluster_encode(const struct cluster *c, struct buf *out);
 struct err cluster_decode(struct bytes value, struct cluster *out);
 void cluster_begin(struct cluster *c, const char *id); /* as a new cluster starts */
 
+/* The next takeover's epoch is above this one, in a new incarnation. false: the floor is as high
+ * already, nothing changed. above is at most CLUSTER_FLOOR_MAX. */
+bool cluster_raise(struct cluster *c, uint64_t above);
+
 /* The epoch of the takeover that replaces `old` (epoch 0: there was none). */
 uint64_t cluster_next_epoch(const struct cluster *c, uint64_t old);

@@ -90,9 +90,23 @@ static void more_unknown_fields_than_fit_are_refused(void **state)
     buf_close(&line);
 }
 
+static void raising_makes_a_new_incarnation_once(void **state)
+{
+    struct cluster c;
+    cluster_begin(&c, "c");
+    assert_true(cluster_raise(&c, 41));
+    assert_int_equal(c.incarnation, CLUSTER_INCARNATION_FIRST + 1);
+    assert_int_equal(cluster_next_epoch(&c, 7), 42);
+    assert_false(cluster_raise(&c, 41));
+    assert_false(cluster_raise(&c, 3));
+    assert_int_equal(c.incarnation, CLUSTER_INCARNATION_FIRST + 1);
+    assert_int_equal(c.epoch_floor, 41);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(raising_makes_a_new_incarnation_once),
         cmocka_unit_test(a_new_cluster_starts_at_the_first_of_all),
         cmocka_unit_test(values_from_before_incarnations_are_read),
         cmocka_unit_test(fields_of_later_versions_are_kept),

@@ -1,0 +1,183 @@
+#include "meta/service_maintenance.h"
+#include "baton/v1/maintenance.pb-c.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "meta/board.h"
+#include "meta/candidate.h"
+#include "meta/raiser.h"
+#include "meta/replica.h"
+#include "meta/service_export.h"
+#include "meta/store.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct service_maintenance {
+    struct service_maintenance_config cfg;
+    struct exporter *exporter;
+    struct candidate *_Atomic candidate; /* NULL: the election has not begun, or there is none */
+};
+
+/* Every error goes out with the leader that this member knows. */
+static struct rpc_hints hints_of(struct service_maintenance *s, struct board_refusal *room)
+{
+    board_refusal(s->cfg.board, room);
+    return (struct rpc_hints){.leader = room->leader_addr[0] ? room->leader_addr : NULL,
+                              .epoch = room->epoch,
+                              .cluster = room->cluster_id[0] ? room->cluster_id : NULL};
+}
+
+static void fail(struct service_maintenance *s, struct rpc_call *call, const struct err *e)
+{
+    struct board_refusal known;
+    struct rpc_hints hints = hints_of(s, &known);
+    rpc_fail(call, e, &hints);
+}
+
+/* Why this member answers nothing now that a leader answers. */
+static struct err why_not(struct service_maintenance *s)
+{
+    struct board_refusal known;
+    board_refusal(s->cfg.board, &known);
+    return err_is(&known.err) ? known.err
+                              : err_make(ERR_NO_LEADER, "the leader has lost touch with etcd for "
+                                                        "the moment: try again");
+}
+
+/* ---- Export ---- */
+
+/* As of a read: the gate is looked at before the snapshot and again behind it. */
+static void handle_export(struct rpc_call *call, void *ctx)
+{
+    struct service_maintenance *s = ctx;
+    struct cluster cluster;
+    struct export_header header = {.epoch = board_read_epoch(s->cfg.board)};
+    board_cluster(s->cfg.board, &cluster);
+    struct store_snapshot *snap = header.epoch ? store_snapshot_open(s->cfg.store) : NULL;
+    if (!snap || !board_still_reads(s->cfg.board, header.epoch)) {
+        struct board_refusal known;
+        struct err e = why_not(s);
+        struct rpc_hints hints = hints_of(s, &known);
+        store_snapshot_close(snap);
+        rpc_stream_end(call, &e, &hints);
+        return;
+    }
+    board_cluster_id(s->cfg.board, header.cluster_id);
+    header.incarnation = cluster.incarnation;
+    exporter_open(s->exporter, call, &header, snap);
+}
+
+/* ---- RaiseEpoch ---- */
+
+struct raising {
+    struct service_maintenance *s;
+    struct rpc_call *call;
+    uint64_t epoch; /* of the leadership that was asked */
+};
+
+static void on_raised(void *arg, const struct err *err, const struct cluster *cluster)
+{
+    struct raising *r = arg;
+    struct service_maintenance *s = r->s;
+    if (err_is(err)) {
+        fail(s, r->call, err);
+    } else {
+        Baton__V1__RaiseEpochResponse m = BATON__V1__RAISE_EPOCH_RESPONSE__INIT;
+        uint8_t body[32];
+        m.epoch_floor = cluster->epoch_floor;
+        m.incarnation = cluster->incarnation;
+        rpc_reply(r->call, bytes_of(body, baton__v1__raise_epoch_response__pack(&m, body)), NULL,
+                  0);
+    }
+    free(r);
+}
+
+/* The value stands in etcd; it is for the next leadership, so this one ends. */
+static void on_raised_in_etcd(void *arg, const struct err *err, const struct cluster *cluster)
+{
+    struct raising *r = arg;
+    if (!err_is(err) && cluster->epoch_floor >= r->epoch) {
+        struct election_event deposed = {
+            .kind = ELECTION_DEPOSED,
+            .epoch = r->epoch,
+            .err = err_make(ERR_FENCED, "the epochs to come are above %llu, as an operator asked",
+                            (unsigned long long)cluster->epoch_floor)};
+        candidate_post(atomic_load(&r->s->candidate), &deposed);
+    }
+    on_raised(arg, err, cluster);
+}
+
+static void start_raising(struct service_maintenance *s, struct rpc_call *call, uint64_t epoch,
+                          uint64_t above)
+{
+    struct raising *r = mem_alloc(sizeof *r);
+    struct err e = OK_ERR;
+    *r = (struct raising){.s = s, .call = call, .epoch = epoch};
+    log_info("the epochs to come shall be above %llu, as an operator asked",
+             (unsigned long long)above);
+    if (s->cfg.alone)
+        e = replica_raise(s->cfg.replica, above, on_raised, r);
+    else
+        raiser_start(candidate_etcd(atomic_load(&s->candidate)), s->cfg.prefix, above,
+                     on_raised_in_etcd, r);
+    if (err_is(&e))
+        on_raised(r, &e, NULL);
+}
+
+static struct err decode_raise(struct rpc_call *call, uint64_t *above)
+{
+    struct bytes body = rpc_call_body(call);
+    Baton__V1__RaiseEpochRequest *m =
+        baton__v1__raise_epoch_request__unpack(NULL, body.len, body.data);
+    if (!m)
+        return err_make(ERR_BAD_REQUEST, "the request is no valid message");
+    *above = m->above;
+    baton__v1__raise_epoch_request__free_unpacked(m, NULL);
+    if (*above == 0 || *above > CLUSTER_FLOOR_MAX)
+        return err_make(ERR_BAD_REQUEST, "an epoch to go above is at least 1 and at most %llu",
+                        (unsigned long long)CLUSTER_FLOOR_MAX);
+    return OK_ERR;
+}
+
+static void handle_raise_epoch(struct rpc_call *call, void *ctx)
+{
+    struct service_maintenance *s = ctx;
+    uint64_t above = 0, epoch = board_read_epoch(s->cfg.board);
+    struct err e = epoch ? decode_raise(call, &above) : why_not(s);
+    if (err_is(&e))
+        fail(s, call, &e);
+    else
+        start_raising(s, call, epoch, above);
+}
+
+/* ---- life ---- */
+
+void service_maintenance_methods(struct service_maintenance *s,
+                                 struct rpc_method methods[SERVICE_MAINTENANCE_METHODS])
+{
+    methods[0] = (struct rpc_method){"/baton.v1.MaintenanceService/Export", RPC_SERVER_STREAM,
+                                     handle_export, s};
+    methods[1] = (struct rpc_method){"/baton.v1.MaintenanceService/RaiseEpoch", RPC_UNARY,
+                                     handle_raise_epoch, s};
+}
+
+struct service_maintenance *service_maintenance_start(const struct service_maintenance_config *cfg)
+{
+    struct service_maintenance *s = mem_alloc(sizeof *s);
+    s->cfg = *cfg;
+    s->exporter = exporter_start();
+    return s;
+}
+
+void service_maintenance_connect(struct service_maintenance *s, struct candidate *candidate)
+{
+    atomic_store(&s->candidate, candidate);
+}
+
+void service_maintenance_stop(struct service_maintenance *s)
+{
+    if (!s)
+        return;
+    exporter_stop(s->exporter);
+    free(s);
+}
