@@ -145,9 +145,19 @@ void meta_count_rpc(const struct rpc_method *method, int status, int64_t spent_u
         cell_observe(served.times[method - served.methods], (double)spent_us / 1e6);
 }
 
-void meta_count_read(const char *consistency)
+static const char *const read_words[] = {
+    [META_READ_LEADER] = "LEADER", [META_READ_QUORUM] = "QUORUM", [META_READ_STALE] = "STALE"};
+static const char *const wait_words[] = {
+    [META_WAIT_CONFIRMED] = "confirmation", [META_WAIT_REVISION] = "revision"};
+
+void meta_count_read(enum meta_read how)
 {
-    count(META_READS, consistency);
+    count(META_READS, read_words[how]);
+}
+
+void meta_count_wait(enum meta_wait what)
+{
+    count(META_WAITS, wait_words[what]);
 }
 
 /* ---- what can be foreseen ---- */
@@ -163,14 +173,16 @@ void meta_metrics_init(void)
     static const char *const takeovers[] = {"first",     "released", "leads-again",
                                             "restarted", "silent",   NULL};
     static const char *const phases[] = {"wait", "txn", "activation", "publish", NULL};
-    static const char *const consistencies[] = {"LEADER", NULL};
     for (int i = ROLE_FOLLOWER; i <= ROLE_STEPPING_DOWN; i++) {
         metric_cell(row(META_ROLE), role_str((enum role)i));
         metric_cell(row(META_ROLE_CHANGES), role_str((enum role)i));
     }
     foresee(META_TAKEOVERS, takeovers);
     foresee(META_TAKEOVER_PHASES, phases);
-    foresee(META_READS, consistencies);
+    for (int how = META_READ_LEADER; how <= META_READ_STALE; how++)
+        metric_cell(row(META_READS), read_words[how]);
+    for (int what = META_WAIT_CONFIRMED; what <= META_WAIT_REVISION; what++)
+        metric_cell(row(META_WAITS), wait_words[what]);
     metric_cell(row(META_STEP_DOWNS), "the member leaves");
     metric_cell(row(META_WRITES_REFUSED), err_word(ERR_OVERLOADED));
     metric_cell(row(META_STORE_FAILURES), err_word(ERR_CORRUPT));

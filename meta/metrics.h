@@ -53,5 +53,10 @@ void meta_count_step_down(const char *why); /* why is a constant */
 void meta_metrics_methods(const struct rpc_method *methods, size_t count);
 /* For rpc_server_config.answered. */
 void meta_count_rpc(const struct rpc_method *method, int status, int64_t spent_us);
-/* A read of the key-value store: "LEADER", "QUORUM", "STALE". */
-void meta_count_read(const char *consistency);
+/* A read of the key-value store, by what it was answered on: the leader's lease, an answer of etcd,
+ * nothing. */
+enum meta_read { META_READ_LEADER, META_READ_QUORUM, META_READ_STALE };
+void meta_count_read(enum meta_read how);
+/* A call of it that had to wait for etcd's confirmation, or for a revision. */
+enum meta_wait { META_WAIT_CONFIRMED, META_WAIT_REVISION };
+void meta_count_wait(enum meta_wait what);

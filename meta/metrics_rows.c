@@ -219,6 +219,12 @@ struct metric meta_metrics[META_METRICS] = {
                       .help = "Server streams that are open.",
                       .kind = METRIC_GAUGE},
     [META_READS] = {.name = "baton_meta_reads_total",
-                    .help = "Reads of the key-value store by the consistency they asked for.",
+                    .help = "Reads of the key-value store by what they were answered on: LEADER "
+                            "(the leader's time to read), QUORUM (etcd confirmed the leader), "
+                            "STALE (whatever this member has).",
                     .labels = {"consistency"}},
+    [META_WAITS] = {.name = "baton_meta_waits_total",
+                    .help = "Calls of the key-value store that had to wait, by for what: "
+                            "confirmation (by etcd), revision (until the state holds it).",
+                    .labels = {"what"}},
 };

@@ -53,6 +53,7 @@ enum meta_metric {
     META_RPCS_IN_FLIGHT,
     META_STREAMS,
     META_READS,
+    META_WAITS,
     META_METRICS
 };
 

@@ -26,8 +26,8 @@ static void forget(void)
     atomic_store(&now.activated_us, 0);
 }
 
-/* A seat goes to and fro between READING and WAITING until it may take over, and after a takeover
- * that was not the first: the wait goes on. */
+/* A seat goes to and fro between READING and WAITING until it may take over, or straight to WAITING
+ * where there is nothing to read, and back after a takeover that lost: the wait goes on. */
 void meta_note_seat(enum seat to, const char *why)
 {
     static const char *reason;
@@ -37,7 +37,7 @@ void meta_note_seat(enum seat to, const char *why)
     if (to == SEAT_READING && !now.read_us)
         now.read_us = now_us;
     if (to == SEAT_WAITING && !now.first_us)
-        now.first_us = now.read_us;
+        now.first_us = now.read_us ? now.read_us : now_us;
     if (to == SEAT_TAKING) {
         now.txn_us = now_us;
         reason = why;

@@ -2,6 +2,7 @@
 #include "common/base/mem.h"
 #include "meta/board.h"
 #include "meta/convert.h"
+#include "meta/metrics.h"
 #include "meta/service_kv_parts.h"
 #include "meta/store.h"
 #include <stdalign.h>
@@ -100,8 +101,10 @@ static bool open_view(struct service_kv *s, struct rpc_call *call, const struct 
     bool quorum = terms->consistency == READ_QUORUM || s->default_quorum;
     if (!(stale ? open_stale(s, call, v) : open_current(s, call, quorum, confirmed, run, v)))
         return false;
-    if (store_revision(v->snap) >= terms->min_revision)
+    if (store_revision(v->snap) >= terms->min_revision) {
+        meta_count_read(stale ? META_READ_STALE : confirmed ? META_READ_QUORUM : META_READ_LEADER);
         return true;
+    }
     store_snapshot_close(v->snap);
     kv_wait_revision(s, call, terms->min_revision, !stale, confirmed, run);
     return false;

@@ -1,6 +1,7 @@
 /* Calls of the key-value service that wait, and those that know of a higher epoch. */
 #include "common/base/mem.h"
 #include "meta/board.h"
+#include "meta/metrics.h"
 #include "meta/service_kv_parts.h"
 #include "meta/waiting.h"
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static void resume(struct waiter *waiter, const struct err *err, uint64_t epoch)
 static void begin_waiting(struct service_kv *s, const struct kv_waiter *what)
 {
     struct kv_waiter *w = mem_dup(what, sizeof *what);
+    meta_count_wait(what->waiter.revision ? META_WAIT_REVISION : META_WAIT_CONFIRMED);
     w->service = s;
     w->waiter.deadline_ms = rpc_call_deadline_ms(w->call);
     w->waiter.resume = resume;
