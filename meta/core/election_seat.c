@@ -285,6 +285,11 @@ static bool advance_granting(struct election *e)
     return true;
 }
 
+static bool may_stand(const struct election *e)
+{
+    return e->caught_up && level_is_spoken(e);
+}
+
 static bool advance_out(struct election *e)
 {
     if (e->stray_revision && !e->draining) { /* its lease is kept: it would block the queue */
@@ -298,7 +303,7 @@ static bool advance_out(struct election *e)
         start_revoking(e);
         return true;
     }
-    if (!e->caught_up || !level_is_spoken(e) || e->now_ms < e->rest_until_ms)
+    if (!may_stand(e) || e->now_ms < e->rest_until_ms)
         return false;
     start_queueing(e);
     return true;
@@ -470,7 +475,7 @@ int64_t seat_next_ms(const struct election *e)
     case SEAT_NONE:
         return e->draining ? INT64_MAX : e->rest_until_ms;
     case SEAT_OUT:
-        return e->caught_up && e->role.state == ROLE_FOLLOWER ? e->rest_until_ms : INT64_MAX;
+        return may_stand(e) && e->role.state == ROLE_FOLLOWER ? e->rest_until_ms : INT64_MAX;
     case SEAT_QUEUED:
         return e->look_ms;
     case SEAT_WAITING:

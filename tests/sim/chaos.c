@@ -1,7 +1,8 @@
 #include "tests/sim/chaos.h"
 #include "common/base/mem.h"
 #include "tests/sim/clients.h"
-#include "tests/sim/member.h"
+#include "tests/sim/operator.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { TICK_US = 50 * 1000 };
@@ -11,6 +12,7 @@ struct chaos {
     uint64_t crash, no_guardian, late_guardian, restart, drain;
     uint64_t pause, stick, cut_member, down, lag, stall, full;
     uint64_t revoke, delete_key, break_watch, silence, compact, fail_activation, cut_proxy;
+    uint64_t transfer, remove, version;
     uint64_t strike_role, strike_commit; /* times in a million calls */
     int64_t longest_us;                  /* of pauses, cuts and the like */
     bool over;
@@ -65,6 +67,9 @@ static void draw_rates(struct world *w, struct chaos *c)
     c->compact = draw(w, 5000);
     c->fail_activation = draw(w, 5000);
     c->cut_proxy = draw(w, 10000);
+    c->transfer = draw(w, 20000);
+    c->remove = draw(w, 6000);
+    c->version = draw(w, 900000);
     c->strike_role = draw(w, 200000);
     c->strike_commit = draw(w, 10000);
     c->longest_us = 100000 + (int64_t)rng_below(&w->rng, 9900000);
@@ -132,13 +137,23 @@ static void crash(struct world *w, const struct chaos *c, int i)
         m->disk_applied = 0;
 }
 
-static void restart(struct world *w)
+static void restart(struct world *w, const struct chaos *c)
 {
     int i = anybody(w);
     if (w->members[i].alive)
         return;
     world_fault(w, FAULT_RESTART);
+    if (world_chance(w, c->version))
+        operator_upgrade(w, i, 1 + (unsigned)rng_below(&w->rng, VERSIONS));
     member_start(w, i);
+}
+
+static void transfer(struct world *w)
+{
+    char target[8];
+    snprintf(target, sizeof target, "m%d", anybody(w));
+    for (int i = 0; i < MEMBERS; i++)
+        operator_transfer(w, i, half(&w->rng) ? target : "");
 }
 
 static void cut(struct world *w, const struct chaos *c, int i)
@@ -271,11 +286,15 @@ static void members_tick(struct world *w, struct chaos *c)
     if (world_chance(w, c->crash))
         crash(w, c, victim(w));
     if (world_chance(w, c->restart))
-        restart(w);
+        restart(w, c);
     if (world_chance(w, c->drain)) {
         world_fault(w, FAULT_DRAINED);
         member_drain(w, victim(w));
     }
+    if (world_chance(w, c->transfer))
+        transfer(w);
+    if (world_chance(w, c->remove))
+        operator_remove(w, anybody(w), anybody(w));
     if (world_chance(w, c->pause)) {
         world_fault(w, FAULT_PAUSE_MEMBER);
         member_stop_for(w, victim(w), span_us(w, c));
@@ -355,6 +374,14 @@ static int choose_survivor(struct world *w)
     return survivor;
 }
 
+/* Whoever is left speaks every level, so that somebody can lead. */
+static void upgrade(struct world *w, int i)
+{
+    operator_upgrade(w, i, VERSIONS);
+    if (w->members[i].running_version < VERSIONS && !w->members[i].banned)
+        member_kill(w, i, 0);
+}
+
 void chaos_stop(struct world *w, struct chaos *c)
 {
     c->over = true; /* its last tick frees it */
@@ -374,6 +401,7 @@ void chaos_stop(struct world *w, struct chaos *c)
         struct member *m = &w->members[i];
         m->activations_to_fail = 0;
         member_clear_pauses(m);
+        upgrade(w, i);
         member_start(w, i);
     }
 }

@@ -18,8 +18,10 @@ extern const struct hole hole_beyond_the_margin;
 /* Plays it; false, with the reason in `violation`. */
 bool hole_play(const struct hole *hole, bool traced, char violation[400]);
 
-extern const struct hole holes_of_reads[], holes_of_writes[], holes_of_roles[];
-extern const size_t holes_of_reads_count, holes_of_writes_count, holes_of_roles_count;
+extern const struct hole holes_of_reads[], holes_of_writes[], holes_of_roles[],
+    holes_of_operators[];
+extern const size_t holes_of_reads_count, holes_of_writes_count, holes_of_roles_count,
+    holes_of_operators_count;
 
 /* ---- what schedules are made of ---- */
 

@@ -11,6 +11,7 @@ void member_init(struct world *w, int index, int64_t ttl_ms, double rate)
     m->rate = rate;
     m->clock_offset_ms = 10000 + (int64_t)rng_below(&w->rng, 1000000);
     rng_hex(&w->rng, m->instance, NONCE_DIGITS);
+    m->version = 1;
 }
 
 static void process_close(struct member *m)

@@ -52,11 +52,15 @@ struct member {
     int64_t stopped_until_us, stuck_until_us[THREADS];
     int64_t backlog_until_us[THREADS]; /* what came while it stood still is run then, in order */
     int activations_to_fail;
+    unsigned version, running_version;        /* of its program, now and since its start */
+    uint64_t transfers_asked, transfers_open; /* bits of the last 64 tickets */
 
     /* on its disk */
     int64_t disk_applied;
     struct released disk_leadership;
     char instance[NONCE_DIGITS + 1];
+
+    char start[NONCE_DIGITS + 1]; /* of its process */
 
     /* what its guardian was told */
     int64_t told_lease;

@@ -273,6 +273,10 @@ static void act(struct world *w, struct member *m, const struct election_action 
         world_at(w, 500000, restart, m);
         return;
     case ELECTION_TRANSFERRED:
+        if (!(m->transfers_open >> a->ticket % 64 & 1))
+            world_violate(w, "m%d answers a handover twice, or one that nobody asked for",
+                          m->index);
+        m->transfers_open &= ~(1ULL << a->ticket % 64);
         world_trace(w, m->index, "handed over: %s",
                     err_is(&a->err) ? a->err.message : "another is first in line");
         return;
@@ -305,9 +309,11 @@ void election_shell_start(struct world *w, struct member *m)
     snprintf(config.self.id, sizeof config.self.id, "m%d", m->index);
     snprintf(config.self.addr, sizeof config.self.addr, "127.0.0.1:%d", 7000 + m->index);
     snprintf(config.self.version, sizeof config.self.version, "sim");
-    config.self.format_min = config.self.format_max = 1;
+    config.self.format_min = 1;
+    config.self.format_max = m->running_version = m->version;
     memcpy(config.self.instance, m->instance, sizeof config.self.instance);
     rng_hex(&w->rng, config.self.start, NONCE_DIGITS);
+    memcpy(m->start, config.self.start, sizeof m->start);
     if (m->disk_leadership.epoch && rng_below(&w->rng, 2))
         config.dead = m->disk_leadership;
     m->election = election_new(&config, member_ms(w, m));

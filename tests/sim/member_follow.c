@@ -1,12 +1,14 @@
 /* The follow thread: lists what is live, then watches; notices silence; tells the election of
  * records and of the queue, the replica of revisions. */
 #include "common/base/mem.h"
-#include "tests/sim/member.h"
+#include "meta/core/cluster.h"
+#include "tests/sim/operator.h"
 #include <stdlib.h>
 
 enum { LIST_TIMEOUT_MS = 2000, CHECK_US = 250 * 1000 };
 
 static void connect_watch(struct world *w, struct member *m);
+static void reconnect_after(struct world *w, struct member *m, int64_t delay_us);
 
 /* ---- telling ---- */
 
@@ -54,6 +56,8 @@ static void tell_live(struct world *w, struct member *m)
     v = fake_etcd_get(&w->etcd, keys_released(key, SIM_PREFIX), m->live_revision);
     if (v)
         released_decode(v->value, &event.live.released);
+    operator_mark(w, m->index, m->live_revision, event.live.removed_start);
+    event.live.spoken = operator_levels(w, m);
     election_shell_post(w, m, &event);
 }
 
@@ -100,11 +104,13 @@ static void on_revision(struct world *w, int member, uint64_t generation, int64_
         return;
     m->heard_us = w->now_us;
     const struct fake_revision *r = fake_etcd_log(&w->etcd, revision);
-    bool live = false, state = false;
+    bool live = false, state = false, cluster = false;
     for (size_t i = 0; i < r->count; i++) {
         struct etcd_event e = fake_etcd_event(&w->etcd, r, i);
         if (bytes_starts_with(e.kv.key, bytes_str(SIM_PREFIX "live/"))) {
             live = true;
+        } else if (bytes_equal(e.kv.key, bytes_str(SIM_PREFIX "cluster"))) {
+            cluster = revision > m->live_revision;
         } else if (bytes_starts_with(e.kv.key, bytes_str(SIM_PREFIX "state/"))) {
             state = true;
             if (bytes_equal(e.kv.key, bytes_str(SIM_PREFIX "state/commit")) && !e.deleted)
@@ -117,6 +123,8 @@ static void on_revision(struct world *w, int member, uint64_t generation, int64_
     }
     if (state)
         post_note(w, m, revision, run_watch);
+    if (cluster) /* it is asked where a listing asks it */
+        reconnect_after(w, m, 1000);
 }
 
 /* ---- opening it ---- */
@@ -154,6 +162,17 @@ static void on_end(struct world *w, int member, uint64_t generation, bool compac
     reconnect_after(w, m, 20000 + (int64_t)rng_below(&w->rng, 200000));
 }
 
+static void tell_cluster(struct world *w, struct member *m, const struct etcd_kv *kv)
+{
+    struct cluster cluster;
+    struct err err = kv ? cluster_decode(kv->value, &cluster) : err_make(ERR_KEY_NOT_FOUND, "none");
+    if (!err_is(&err))
+        election_shell_post(w, m,
+                            &(struct election_event){.kind = ELECTION_IDENTIFIED,
+                                                     .etcd_cluster_id = w->etcd.cluster_id,
+                                                     .level = cluster.format});
+}
+
 static void listed(struct world *w, struct net_call *call, struct net_answer *answer)
 {
     struct member *m = call->owner;
@@ -165,6 +184,7 @@ static void listed(struct world *w, struct net_call *call, struct net_answer *an
     }
     const struct etcd_txn_result *r = &answer->result;
     const struct etcd_kv *commit = r->results[1].count ? r->results[1].kvs : NULL;
+    tell_cluster(w, m, r->results[0].count ? r->results[0].kvs : NULL);
     m->heard_us = w->now_us;
     m->live_revision = r->header.revision;
     tell_record(w, m, commit ? commit->value : BYTES_NONE, commit ? commit->mod_revision : 0);

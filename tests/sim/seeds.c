@@ -2,7 +2,7 @@
 #include "tests/sim/chaos.h"
 #include "tests/sim/checker.h"
 #include "tests/sim/clients.h"
-#include "tests/sim/member.h"
+#include "tests/sim/operator.h"
 #include <stdio.h>
 
 enum { CHAOS_US = 20 * 1000 * 1000, PEACE_MS = 40 * 1000 };
@@ -10,6 +10,10 @@ enum { CHAOS_US = 20 * 1000 * 1000, PEACE_MS = 40 * 1000 };
 static bool all_is_well(struct world *w, void *arg)
 {
     (void)arg;
+    for (int i = 0; i < MEMBERS; i++) {
+        if (w->members[i].alive && operator_has_removed(w, i))
+            return false; /* it has to leave yet */
+    }
     for (int i = 0; i < MEMBERS; i++) {
         if (w->members[i].role == ROLE_LEADER && member_reads(w, &w->members[i]))
             return clients_idle(w);

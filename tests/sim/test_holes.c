@@ -15,6 +15,7 @@ static const struct {
     {holes_of_reads, &holes_of_reads_count},
     {holes_of_writes, &holes_of_writes_count},
     {holes_of_roles, &holes_of_roles_count},
+    {holes_of_operators, &holes_of_operators_count},
 };
 
 static void play(void **state)

@@ -5,6 +5,7 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/member.h"
 #include "tests/sim/net.h"
+#include "tests/sim/operator.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ static void on_applied(void *arg, const struct fake_revision *revision)
 {
     struct world *w = arg;
     checker_on_revision(w, revision);
+    operator_check(w, revision);
     net_on_revision(w, revision->revision);
 }
 
@@ -45,6 +47,7 @@ struct world *world_new(const struct world_options *options)
     w->members = mem_array(MEMBERS, sizeof *w->members);
     for (int i = 0; i < MEMBERS; i++)
         member_init(w, i, options->ttl_ms[i], options->rate[i]);
+    operator_begin_cluster(w);
     world_at(w, LEASE_TICK_US, lease_tick, NULL);
     return w;
 }

@@ -41,6 +41,10 @@ enum sim_thread {
     X(LEASE_EXPIRED, "lease expired")                                                              \
     X(KEY_DELETED, "election key deleted by an operator")                                          \
     X(DRAINED, "member told to drain")                                                             \
+    X(TRANSFER, "leadership handed over")                                                          \
+    X(REMOVED, "member taken out by an operator")                                                  \
+    X(UPGRADE, "member to come again as a later version")                                          \
+    X(DOWNGRADE, "member to come again as an earlier version")                                     \
     X(ACTIVATION_FAILED, "activation failed")                                                      \
     X(WATCH_ENDED, "watch ended")                                                                  \
     X(WATCH_SILENT, "watch fell silent")                                                           \

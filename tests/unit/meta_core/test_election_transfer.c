@@ -285,6 +285,7 @@ static void who_does_not_speak_it_does_not_stand(void **state)
     drive_event(d, (struct election_event){.kind = ELECTION_CAUGHT_UP, .flag = true});
     assert_int_equal(d->calls, 0);
     assert_int_equal(election_role(d->e), ROLE_FOLLOWER);
+    assert_true(election_next_ms(d->e) == INT64_MAX); /* nothing to wait for */
     see_level(d, 2);
     assert_true(drive_asks(d, QUEUE));
     drive_free(d);
