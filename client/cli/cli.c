@@ -16,9 +16,10 @@ static const struct option_row global_rows[GLOBAL_ROWS] = {
      .name = "addr",
      .kind = OPTION_STRING,
      .target = &cli.addresses,
-     .fallback = "127.0.0.1:5680",
+     .fallback = "127.0.0.1:5680,127.0.0.1:5690",
      .value = "HOST:PORT[,...]",
-     .help = "Addresses of proxies or members; the environment's BATON_ADDR stands in for it."},
+     .help = "Addresses of proxies or members (default: a proxy, or else a member, on this host); "
+             "the environment's BATON_ADDR stands in for it."},
     {.name = "output",
      .kind = OPTION_CHOICE,
      .target = &cli.output,
