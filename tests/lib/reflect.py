@@ -1,6 +1,4 @@
 """A client that knows a server by reflection alone, as grpcurl does: it has the contract of reflection and no other."""
-import importlib
-import os
 import queue
 
 import grpc
@@ -9,17 +7,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 import stubs
 
 VERSIONS = ("v1", "v1alpha")
-_made = False
 
 
 def contract(version):
-    """The module of reflection's own contract. It stands beside the package grpc, not in it, where gRPC for Python is."""
-    global _made
-    if not _made:
-        stubs.make(os.path.join(stubs.SOURCE, "proto", "grpc"),
-                   [f"reflection/{version}/reflection.proto" for version in VERSIONS])
-        _made = True
-    return importlib.import_module(f"reflection.{version}.reflection_pb2")
+    """The module of reflection's own contract."""
+    return stubs.load_beside(f"reflection/{version}/reflection.proto", f"reflection.{version}.reflection_pb2")
 
 
 class Stream:

@@ -10,6 +10,7 @@ import tempfile
 SOURCE = os.environ.get("BATON_SRC") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", ".."))
 _directory = None
+_beside = set()
 
 
 def make(root, files):
@@ -36,4 +37,13 @@ def load(name):
     """The module of a contract: load("baton.v1.member_pb2"), load("baton.v1.kv_pb2_grpc")."""
     if _directory is None:
         _generate()
+    return importlib.import_module(name)
+
+
+def load_beside(file, name):
+    """The same for a contract of the package grpc, which would hide gRPC for Python: its first word is left out, as in
+    load_beside("health/v1/health.proto", "health.v1.health_pb2")."""
+    if file not in _beside:
+        _beside.add(file)
+        make(os.path.join(SOURCE, "proto", "grpc"), [file])
     return importlib.import_module(name)
