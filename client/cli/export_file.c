@@ -143,6 +143,7 @@ static struct err read_head(struct export_reader *r)
 static struct err take_item(struct export_reader *r, struct json_object *o, struct arena *memory,
                             struct kv_item *out)
 {
+    *out = (struct kv_item){0};
     if (!output_get_bytes(o, "key", memory, &out->key) ||
         !output_get_bytes(o, "value", memory, &out->value) ||
         !get_number(o, "revision", &out->mod_revision) ||
@@ -198,7 +199,7 @@ static struct err check_order(struct export_reader *r, const struct kv_item *ite
 static struct err check_items(struct export_reader *r, struct digest *digest)
 {
     struct arena memory = {0};
-    struct kv_item item;
+    struct kv_item item = {0};
     struct err e = OK_ERR;
     uint64_t keys = 0;
     char said[DIGEST_HEX_MAX];
@@ -245,7 +246,7 @@ struct err export_rewind(struct export_reader *r)
 
 struct err export_next(struct export_reader *r, struct arena *memory, struct kv_item *out)
 {
-    bool end;
+    bool end = false;
     uint64_t keys;
     char sum[DIGEST_HEX_MAX];
     struct err e = read_item(r, memory, out, &end, &keys, sum);
