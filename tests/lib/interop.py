@@ -1,15 +1,21 @@
-"""Runs client programs of other languages against a cluster, through its proxy.
+"""Makes client programs of other languages and runs them against a cluster, through its proxy.
 
 A program gets the proxy's address as its only argument. It prints one line of JSON for each case, {"case": NAME, "error":
 TEXT}, with an empty text for one that passed. Where a case needs something done to the cluster it prints {"need": WHAT}
 and reads one line of JSON when that is done."""
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 
-from cluster import DEADLINE_S, ClusterTest
+from cluster import DEADLINE_S, SOURCE, ClusterTest
+
+FOLDER = os.path.join(SOURCE, "tests", "interop")
+GO_LIBRARIES = "/usr/share/gocode"  # where Debian's packages of Go put them
 
 # What every program must show; they are described in tests/interop/README.md.
 CASES = ["unary", "metadata", "request id", "server stream", "errors", "refusal of a follower", "large values",
@@ -32,12 +38,51 @@ def run(argv, **options):
         raise AssertionError(f"{' '.join(argv)}: exit code {done.returncode}\n{done.stdout}")
 
 
+def node_packages():
+    """A folder of the packages that node's lock file names, installed when it is new or has changed."""
+    files = [os.path.join(FOLDER, "node", name) for name in ("package.json", "package-lock.json")]
+    with open(files[1], "rb") as lock:
+        version = hashlib.sha256(lock.read()).hexdigest()[:16]
+    directory = os.path.join(cache_directory("node"), version)
+    if not os.path.isdir(directory):
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(directory)) as fresh:
+            for file in files:
+                shutil.copy(file, fresh)
+            run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=fresh)
+            try:
+                os.rename(os.path.join(fresh, "node_modules"), directory)
+            except OSError:
+                if not os.path.isdir(directory):  # else another run was faster
+                    raise
+    return directory
+
+
+def go_program(source, workspace):
+    """Builds a program of one file in an empty folder, from stubs that protoc makes now. Only Go's own cache outlives
+    it."""
+    proto = os.path.join(SOURCE, "proto")
+    packages = os.path.join(workspace, "src")
+    os.makedirs(os.path.join(packages, "client"))
+    shutil.copy(source, os.path.join(packages, "client"))
+    for files in (["baton/v1/kv.proto", "baton/v1/member.proto"], ["grpc/health/v1/health.proto"]):
+        run(["protoc", "-I", proto, f"--go_out=plugins=grpc:{packages}", *files])
+    run(["go", "build", "-o", "program", "client"], cwd=workspace,
+        env={**os.environ, "GO111MODULE": "off", "GOPATH": f"{workspace}:{GO_LIBRARIES}", "GOFLAGS": "", "GOPROXY": "off",
+             "GOCACHE": cache_directory("go")})
+    return os.path.join(workspace, "program")
+
+
 class InteropTest(ClusterTest):
     """A test that runs one client program with run_client."""
 
     def setUp(self):
         super().setUp()
         self._paused = []
+
+    def workspace(self):
+        directory = tempfile.mkdtemp(prefix="baton-interop-")
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        return directory
 
     # What a program may ask for.
 
