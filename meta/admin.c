@@ -35,8 +35,11 @@ static void handle_readyz(void *ctx, const char *query, struct http_answer *out)
     struct follow *follow = atomic_load(&a->follow);
     board_self(a->board, &self);
     const char *why = NULL;
+    struct err refused = board_refused(a->board);
     if (self.draining)
         why = "shutting down";
+    else if (err_is(&refused))
+        why = refused.message;
     else if (self.role == ROLE_LEADER && !self.proven)
         why = "leads, but etcd has not confirmed it lately";
     else if (!a->alone && (!follow || !follow_healthy(follow)))

@@ -27,6 +27,7 @@ struct board {
     uint64_t epoch; /* of the own leadership */
     uint64_t ended; /* highest own epoch whose gate was closed */
     bool draining;
+    struct err refused; /* what etcd holds; OK: it is not */
     struct read_gate gate;
     uint64_t proven_epoch;
     int64_t proven_until_ms;
@@ -178,6 +179,16 @@ void board_see_leader(struct board *b, const struct record *record, const char *
     pthread_mutex_unlock(&b->lock);
 }
 
+void board_set_refused(struct board *b, const struct err *why)
+{
+    pthread_mutex_lock(&b->lock);
+    bool news = err_is(&b->refused) != err_is(why);
+    b->refused = *why;
+    if (news)
+        changed(b);
+    pthread_mutex_unlock(&b->lock);
+}
+
 void board_see_released(struct board *b, uint64_t epoch, const char *nonce)
 {
     pthread_mutex_lock(&b->lock);
@@ -210,6 +221,8 @@ bool board_still_reads(struct board *b, uint64_t epoch)
  * of life is younger than its TTL and nobody has released it. */
 static bool known_leader(struct board *b, int64_t now_ms)
 {
+    if (err_is(&b->refused))
+        return false;
     if (b->role == ROLE_LEADER)
         return is_proven(b, now_ms);
     const struct seen *s = &b->seen;
@@ -255,6 +268,8 @@ void board_leader(struct board *b, struct board_leader *out)
 
 static struct err why_not(struct board *b, const struct board_leader *leader)
 {
+    if (err_is(&b->refused))
+        return b->refused;
     if (b->draining)
         return err_make(ERR_DRAINING, "member %s is shutting down: ask another member",
                         b->member_id);
@@ -280,6 +295,14 @@ void board_cluster_id(struct board *b, char out[40])
     pthread_mutex_lock(&b->lock);
     memcpy(out, b->cluster.id, sizeof b->cluster.id);
     pthread_mutex_unlock(&b->lock);
+}
+
+struct err board_refused(struct board *b)
+{
+    pthread_mutex_lock(&b->lock);
+    struct err refused = b->refused;
+    pthread_mutex_unlock(&b->lock);
+    return refused;
 }
 
 void board_cluster(struct board *b, struct cluster *out)

@@ -32,6 +32,8 @@ void board_prove(struct board *b, uint64_t epoch, int64_t until_ms);
 /* The leader that the commit record shows; addr may be "" when not known. */
 void board_see_leader(struct board *b, const struct record *record, const char *addr,
                       int64_t seen_ms);
+/* What etcd holds is not what this member has seen: it serves nothing of it. OK: it is again. */
+void board_set_refused(struct board *b, const struct err *why);
 /* A leadership that certainly ended. */
 void board_see_released(struct board *b, uint64_t epoch, const char *nonce);
 
@@ -44,7 +46,7 @@ uint64_t board_read_epoch(struct board *b);
 bool board_still_reads(struct board *b, uint64_t epoch);
 
 /* Why this member takes no leader's work now, with the leader it knows: NOT_LEADER, ACTIVATING,
- * NO_LEADER or DRAINING; OK when it leads. */
+ * NO_LEADER, DRAINING or EPOCH_REGRESSION; OK when it leads. */
 struct board_refusal {
     struct err err;
     char leader_addr[ADDR_MAX + 1]; /* "": unknown */
@@ -55,6 +57,8 @@ void board_refusal(struct board *b, struct board_refusal *out);
 
 /* The id of the cluster; "": not known yet. */
 void board_cluster_id(struct board *b, char out[40]);
+/* Why it serves nothing of etcd's state, not even what is stale; OK: it does. */
+struct err board_refused(struct board *b);
 /* What its `cluster` key said last: format level, incarnation, floor. No id: not known yet. */
 void board_cluster(struct board *b, struct cluster *out);
 

@@ -168,6 +168,10 @@ static void carry_out(struct candidate *c, const struct election_action *a)
     case ELECTION_DRAINED:
         hooks->drained(ctx);
         break;
+    case ELECTION_SUSPECT:
+        log_limited(&c->limit, LOG_WARN, "election: %s", a->err.message);
+        hooks->suspect(ctx, &a->err);
+        break;
     case ELECTION_FATAL:
         hooks->fatal(ctx, &a->err);
         break;

@@ -22,7 +22,10 @@ struct candidate_hooks {
     void (*drained)(void *ctx);
     /* An operator has taken this member out; the election drains already. */
     void (*removed)(void *ctx);
-    /* This member cannot go on: another one with its id is alive, the state regressed, … */
+    /* What etcd answered does not go on from what was seen: to be looked into. It holds until HOLD.
+     */
+    void (*suspect)(void *ctx, const struct err *e);
+    /* This member cannot go on: another one with its id is alive, … */
     void (*fatal)(void *ctx, const struct err *e);
 };
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HISTORY_KEPT = 1000 };
 #define CLUSTER_WORD "cluster"
 
 /* ---- the cluster ---- */

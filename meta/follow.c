@@ -8,11 +8,12 @@
 #include "common/base/rng.h"
 #include "common/base/thread.h"
 #include "common/io/etcd.h"
+#include "meta/admission.h"
 #include "meta/board.h"
 #include "meta/candidate.h"
-#include "meta/core/cluster.h"
 #include "meta/core/keys.h"
 #include "meta/live.h"
+#include "meta/marks.h"
 #include "meta/metrics.h"
 #include "meta/replica.h"
 #include <stdatomic.h>
@@ -26,6 +27,7 @@ enum { CALL_TIMEOUT_MS = 2000, PAGE_BYTES = 1 << 20, PAGE_KEYS_MAX = 4096, STEAD
 struct follow {
     struct follow_config cfg;
     struct etcd_client *etcd;
+    struct admission *admission;
     pthread_t thread;
     struct queue *wakes; /* something happened: look again; the items mean nothing */
     struct rng rng;
@@ -59,8 +61,13 @@ static void wake(struct follow *f)
 static void tell_record(struct follow *f, const struct etcd_event *e, int64_t now_ms)
 {
     char room[KEY_MAX];
-    if (!e->deleted && bytes_equal(e->kv.key, keys_commit(room, f->cfg.prefix)))
-        candidate_see_record(f->cfg.candidate, e->kv.value, e->kv.mod_revision, now_ms);
+    struct record record;
+    if (e->deleted || !bytes_equal(e->kv.key, keys_commit(room, f->cfg.prefix)))
+        return;
+    candidate_see_record(f->cfg.candidate, e->kv.value, e->kv.mod_revision, now_ms);
+    struct err err = record_decode(e->kv.value, &record);
+    if (!err_is(&err))
+        marks_see(f->cfg.marks, &record, e->kv.mod_revision);
 }
 
 static void on_state_events(struct follow *f, const struct etcd_watch_line *line)
@@ -152,82 +159,68 @@ static struct err call(struct follow *f, const char *path, struct buf *body,
     return etcd_call_wait(f->etcd, path, buf_view(body), f->endpoint, CALL_TIMEOUT_MS, reply);
 }
 
-/* Nothing is there yet: whoever comes second reads the first one's. */
-static struct err begin_cluster(struct follow *f)
+/* For the admission, which asks in the order of raft. */
+static struct err ask_txn(void *ctx, const struct etcd_txn *txn, struct etcd_txn_result *out)
 {
-    char id[CLUSTER_ID_DIGITS + 1], key[KEY_MAX];
-    struct buf value = {0}, body = {0};
+    struct follow *f = ctx;
+    struct buf body = {0};
     struct etcd_reply reply = {0};
-    struct cluster cluster;
-    rng_hex(&f->rng, id, CLUSTER_ID_DIGITS);
-    cluster_begin(&cluster, id);
-    cluster_encode(&cluster, &value);
-    struct bytes name = keys_cluster(key, f->cfg.prefix);
-    struct etcd_compare absent = {.target = ETCD_CREATE, .relation = ETCD_EQUAL, .key = name};
-    struct etcd_op put = {.kind = ETCD_OP_PUT, .key = name, .value = buf_view(&value)};
-    etcd_encode_txn(
-        &body, &(struct etcd_txn){
-                   .compares = &absent, .compare_count = 1, .success = &put, .success_count = 1});
+    etcd_encode_txn(&body, txn);
     struct err e = call(f, ETCD_PATH_TXN, &body, &reply);
+    if (!err_is(&e))
+        e = etcd_decode_txn(reply.body, out);
     etcd_reply_close(&reply);
     buf_close(&body);
-    buf_close(&value);
-    /* whatever came of it, the next listing reads the value that stands */
-    return err_is(&e) ? e : err_make(ERR_CANCELLED, "the cluster id was just written");
-}
-
-static struct err ensure_cluster(struct follow *f, const struct etcd_kv *found,
-                                 const struct etcd_header *header)
-{
-    struct cluster cluster;
-    if (!found)
-        return begin_cluster(f);
-    struct err e = cluster_decode(found->value, &cluster);
-    if (!err_is(&e))
-        e = f->cfg.confirm(f->cfg.ctx, &cluster, header->cluster_id);
-    if (!err_is(&e))
-        board_set_cluster(f->cfg.board, &cluster);
     return e;
 }
 
-/* One answer at one revision: everything live, where `commit` stands, the cluster id. */
-static struct err list_live(struct follow *f)
+enum { LIST_LOOK = 1, LIST_OPS = LIST_LOOK + RESTORE_LOOK_OPS };
+
+/* Takes one answer at one revision in: first of all, whether this member may go on with it. */
+static struct err take_listing(struct follow *f, const struct etcd_txn_result *result,
+                               int64_t now_ms, bool *reload)
 {
-    char live[KEY_MAX], commit[KEY_MAX], cluster[KEY_MAX];
-    struct buf live_end = {0}, body = {0};
-    struct etcd_reply reply = {0};
-    struct etcd_txn_result result = {0};
-    struct bytes live_key = keys_live(live, f->cfg.prefix);
-    etcd_prefix_end(live_key, &live_end);
-    struct etcd_op ranges[] = {
-        {.kind = ETCD_OP_RANGE, .key = live_key, .range_end = buf_view(&live_end)},
-        {.kind = ETCD_OP_RANGE, .key = keys_commit(commit, f->cfg.prefix)},
-        {.kind = ETCD_OP_RANGE, .key = keys_cluster(cluster, f->cfg.prefix)},
-    };
-    etcd_encode_txn(&body, &(struct etcd_txn){.success = ranges, .success_count = 3});
-    struct err e = call(f, ETCD_PATH_TXN, &body, &reply);
-    if (err_is(&e))
-        goto out;
-    int64_t now_ms = clock_boot_ms();
-    e = etcd_decode_txn(reply.body, &result);
-    if (!err_is(&e) && result.result_count != 3)
-        e = err_make(ERR_PROTOCOL, "etcd answered %zu of 3 listings", result.result_count);
+    struct restore_view view;
+    const struct etcd_op_result *live = result->results, *commit = live + LIST_LOOK;
+    struct err e = restore_view_take(&view, result, LIST_LOOK);
     if (!err_is(&e))
-        e = ensure_cluster(f, result.results[2].count ? result.results[2].kvs : NULL,
-                           &result.header);
+        e = admission_judge(f->admission, &view, reload);
     if (err_is(&e))
-        goto out;
-    f->live_revision = result.header.revision;
-    f->commit_revision = result.results[1].count ? result.results[1].kvs[0].mod_revision : 0;
-    if (result.results[1].count)
-        candidate_see_record(f->cfg.candidate, result.results[1].kvs[0].value, f->commit_revision,
+        return e;
+    board_set_cluster(f->cfg.board, &view.cluster);
+    *reload |= replica_incarnation(f->cfg.replica) != view.cluster.incarnation;
+    f->live_revision = result->header.revision;
+    f->commit_revision = view.record_revision;
+    if (commit->count)
+        candidate_see_record(f->cfg.candidate, commit->kvs[0].value, commit->kvs[0].mod_revision,
                              now_ms);
-    live_reset(f->cfg.live, result.results[0].kvs, result.results[0].count, result.header.revision);
+    live_reset(f->cfg.live, live->kvs, live->count, result->header.revision);
     live_tell(f->cfg.live);
-out:
+    return OK_ERR;
+}
+
+/* Everything live, where `commit` stands, the cluster's value, and what the admission asks for. */
+static struct err list_live(struct follow *f, bool *reload)
+{
+    char live[KEY_MAX];
+    struct buf live_end = {0};
+    struct etcd_op ranges[LIST_OPS] = {
+        {.kind = ETCD_OP_RANGE, .key = keys_live(live, f->cfg.prefix)}};
+    struct restore_keys keys;
+    struct restore_mark mark;
+    struct etcd_txn_result result = {0};
+    etcd_prefix_end(ranges[0].key, &live_end);
+    ranges[0].range_end = buf_view(&live_end);
+    marks_get(f->cfg.marks, &mark);
+    restore_look_ops(ranges + LIST_LOOK, &keys, f->cfg.prefix, &mark);
+    struct err e =
+        ask_txn(f, &(struct etcd_txn){.success = ranges, .success_count = LIST_OPS}, &result);
+    if (!err_is(&e) && result.result_count != LIST_OPS)
+        e = err_make(ERR_PROTOCOL, "etcd answered %zu of %d listings", result.result_count,
+                     LIST_OPS);
+    if (!err_is(&e))
+        e = take_listing(f, &result, clock_boot_ms(), reload);
     etcd_txn_result_close(&result);
-    etcd_reply_close(&reply);
-    buf_close(&body);
     buf_close(&live_end);
     return e;
 }
@@ -378,7 +371,9 @@ static void close_watch(struct follow *f, struct etcd_stream *s)
 /* What is live, and the state too where the watch cannot go on from what the replica has. */
 static struct err list(struct follow *f, bool reload, int64_t *from)
 {
-    struct err e = list_live(f);
+    bool anew = false;
+    struct err e = list_live(f, &anew);
+    reload |= anew;
     *from = replica_applied(f->cfg.replica);
     if (!err_is(&e) && (reload || *from == 0)) {
         reload = true;
@@ -446,6 +441,13 @@ struct err follow_start(struct follow **out, const struct follow_config *cfg)
         return e;
     }
     f->endpoint = (int)rng_below(&f->rng, (uint64_t)etcd_endpoint_count(f->etcd));
+    f->admission = admission_new(&(struct admission_config){.prefix = cfg->prefix,
+                                                            .marks = cfg->marks,
+                                                            .ask = ask_txn,
+                                                            .confirm = cfg->confirm,
+                                                            .decided = cfg->decided,
+                                                            .ask_ctx = f,
+                                                            .ctx = cfg->ctx});
     f->thread = thread_start("follow", follow_run, f);
     *out = f;
     return OK_ERR;
@@ -459,6 +461,7 @@ void follow_stop(struct follow *f)
     wake(f);
     pthread_join(f->thread, NULL);
     etcd_client_free(f->etcd);
+    admission_free(f->admission);
     queue_free(f->wakes);
     free(f);
 }

@@ -1,5 +1,6 @@
 /* Follows etcd: one request with three watches, `state/` for the replica, `live/` for the live
- * table, and `cluster`. Lists what is live anew at each connect, lists the whole state where the
+ * table, and `cluster`. Before anything of it is believed, the
+ * admission judges it. Lists what is live anew at each connect, lists the whole state where the
  * watch cannot go on, changes the endpoint when the watch falls silent. */
 #pragma once
 #include "common/base/err.h"
@@ -13,6 +14,7 @@ struct live;
 struct replica;
 struct candidate;
 struct cluster;
+struct marks;
 
 struct follow_config {
     const struct etcd_access *etcd;
@@ -22,9 +24,10 @@ struct follow_config {
     struct live *live;
     struct replica *replica;
     struct candidate *candidate; /* told of each commit record as soon as it arrives */
-    /* Whether this member belongs to the cluster that etcd holds; asked at each connect, and when
-     * the cluster's value changes. An error keeps the follower from going on. */
-    struct err (*confirm)(void *ctx, const struct cluster *cluster, uint64_t etcd_cluster_id);
+    struct marks *marks;
+    /* See admission.h. */
+    struct err (*confirm)(void *ctx, const struct cluster *cluster);
+    void (*decided)(void *ctx, const struct err *why, const struct cluster *cluster, uint64_t etcd);
     void *ctx;
 };
 

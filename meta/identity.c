@@ -219,34 +219,35 @@ void identity_close(struct identity *id)
     id->lock_fd = -1;
 }
 
-/* Takes what is told the first time. */
-static struct err confirm_one(const struct identity *id, char *known, size_t cap, const char *told,
-                              const char *what)
+struct err identity_confirm(struct identity *id, const char *cluster_id)
 {
-    if (!told || !told[0])
-        return OK_ERR;
-    if (known[0] && strcmp(known, told) != 0)
+    bool known = id->cluster_id[0] != 0;
+    if (!cluster_id && known)
         return err_make(
             ERR_USAGE,
-            "data directory %s belongs to %s %s, but etcd answers %s: start the member with "
-            "its own etcd, or with an empty directory",
-            id->dir, what, known, told);
-    if ((size_t)snprintf(known, cap, "%s", told) >= cap)
-        return err_make(ERR_PROTOCOL, "%s '%.40s' is too long", what, told);
-    return OK_ERR;
+            "data directory %s belongs to cluster id %s, and this etcd holds nothing of "
+            "cluster '%s': restore etcd or name the right one in --etcd; to begin anew, "
+            "empty the directory",
+            id->dir, id->cluster_id, id->cluster);
+    if (!cluster_id || (known && strcmp(id->cluster_id, cluster_id) == 0))
+        return OK_ERR;
+    if (known)
+        return err_make(ERR_USAGE,
+                        "data directory %s belongs to cluster id %s, and etcd holds %s: start the "
+                        "member with its own etcd, or with an empty directory",
+                        id->dir, id->cluster_id, cluster_id);
+    if ((size_t)snprintf(id->cluster_id, sizeof id->cluster_id, "%s", cluster_id) >=
+        sizeof id->cluster_id)
+        return err_make(ERR_PROTOCOL, "the cluster id '%.40s' is too long", cluster_id);
+    return write_file(id);
 }
 
-struct err identity_confirm(struct identity *id, const char *cluster_id,
-                            const char *etcd_cluster_id)
+struct err identity_note_etcd(struct identity *id, uint64_t etcd_cluster_id)
 {
-    struct identity as_told = *id;
-    struct err e = confirm_one(id, as_told.etcd_cluster_id, sizeof as_told.etcd_cluster_id,
-                               etcd_cluster_id, "etcd cluster");
-    if (!err_is(&e))
-        e = confirm_one(id, as_told.cluster_id, sizeof as_told.cluster_id, cluster_id,
-                        "cluster id");
-    if (err_is(&e) || memcmp(&as_told, id, sizeof as_told) == 0)
-        return e;
-    *id = as_told;
+    char told[sizeof id->etcd_cluster_id];
+    snprintf(told, sizeof told, "%llu", (unsigned long long)etcd_cluster_id);
+    if (strcmp(told, id->etcd_cluster_id) == 0)
+        return OK_ERR;
+    memcpy(id->etcd_cluster_id, told, sizeof told);
     return write_file(id);
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "common/base/err.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 struct identity {
     char mode[12];              /* "etcd" or "embedded" */
@@ -23,7 +24,8 @@ struct err identity_open(struct identity *id, const char *dir, const char *mode,
                          const char *cluster);
 void identity_close(struct identity *id); /* unlocks; also after a failed open */
 
-/* Once etcd told them (NULL or "": not yet): records them, or refuses (USAGE) when the directory
- * knows others. */
-struct err identity_confirm(struct identity *id, const char *cluster_id,
-                            const char *etcd_cluster_id);
+/* The cluster's id, once etcd told it (NULL: it holds no such cluster): records the first one, or
+ * refuses (USAGE) when the directory knows another. */
+struct err identity_confirm(struct identity *id, const char *cluster_id);
+/* Which etcd the member goes on with: recorded. Whether it may is the admission's to say. */
+struct err identity_note_etcd(struct identity *id, uint64_t etcd_cluster_id);

@@ -14,6 +14,7 @@
 #include "meta/guardian.h"
 #include "meta/identity.h"
 #include "meta/live.h"
+#include "meta/marks.h"
 #include "meta/metrics.h"
 #include "meta/options.h"
 #include "meta/replica.h"
@@ -45,6 +46,7 @@ struct member {
     struct etcd_access etcd;
     struct identity identity;
     struct member_info self;
+    struct marks *marks;
     struct store *store;
     struct board *board;
     struct live *live;
@@ -97,7 +99,12 @@ static void on_alone(void *ctx, enum role role, uint64_t epoch)
 
 static void on_lead(void *ctx, const struct leadership *l)
 {
-    replica_lead(((struct member *)ctx)->replica, l);
+    struct member *m = ctx;
+    struct record takeover;
+    struct err e = record_decode(record_view(&l->takeover), &takeover);
+    if (!err_is(&e))
+        marks_see(m->marks, &takeover, l->takeover_revision);
+    replica_lead(m->replica, l);
 }
 
 static void on_close_gate(void *ctx, uint64_t epoch)
@@ -154,20 +161,40 @@ static void on_board_changed(void *arg)
     service_health_changed(m->health);
 }
 
-static struct err confirm_cluster(void *ctx, const struct cluster *cluster,
-                                  uint64_t etcd_cluster_id)
+/* What the election met does not go on from what was seen: whoever follows etcd looks into it. */
+static void on_suspect(void *ctx, const struct err *e)
 {
     struct member *m = ctx;
-    char etcd_id[24];
-    snprintf(etcd_id, sizeof etcd_id, "%llu", (unsigned long long)etcd_cluster_id);
-    struct err e = identity_confirm(&m->identity, cluster->id, etcd_id);
+    struct follow *follow = atomic_load(&m->admin.follow);
+    if (follow)
+        follow_reopen(follow, false);
+}
+
+static struct err confirm_cluster(void *ctx, const struct cluster *cluster)
+{
+    struct member *m = ctx;
+    struct err e = identity_confirm(&m->identity, cluster ? cluster->id : NULL);
     if (err_is(&e))
         on_fatal(m, &e);
-    else
-        candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_IDENTIFIED,
-                                                              .etcd_cluster_id = etcd_cluster_id,
-                                                              .level = cluster->format});
     return e;
+}
+
+/* From the refusal to the acceptance this member neither leads nor serves. */
+static void on_decided(void *ctx, const struct err *why, const struct cluster *cluster,
+                       uint64_t etcd)
+{
+    struct member *m = ctx;
+    bool refused = err_is(why);
+    board_set_refused(m->board, why);
+    if (!refused) {
+        struct err e = identity_note_etcd(&m->identity, etcd);
+        if (err_is(&e))
+            log_warn("%s", e.message);
+        candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_IDENTIFIED,
+                                                              .etcd_cluster_id = etcd,
+                                                              .level = cluster->format});
+    }
+    candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_HOLD, .flag = refused});
 }
 
 /* ---- putting it together ---- */
@@ -208,6 +235,21 @@ static bool is_alone(const struct member *m)
     return !m->options->etcd;
 }
 
+/* The copy of the state may know more than what was synced. */
+static void see_store(struct member *m)
+{
+    struct restore_mark mark;
+    struct record record;
+    struct store_snapshot *snap = store_snapshot_open(m->store);
+    int64_t revision = store_revision(snap);
+    struct bytes value = store_record(snap);
+    struct err e = record_decode(value, &record);
+    marks_get(m->marks, &mark);
+    if (revision && !err_is(&e) && replica_incarnation_of(snap) == mark.cluster.incarnation)
+        marks_see(m->marks, &record, revision);
+    store_snapshot_close(snap);
+}
+
 static struct err open_state(struct member *m)
 {
     const struct meta_options *o = m->options;
@@ -216,12 +258,19 @@ static struct err open_state(struct member *m)
         identity_open(&m->identity, o->data, is_alone(m) ? "embedded" : "etcd", o->cluster);
     if (err_is(&e))
         return e;
+    if (!is_alone(m))
+        e = marks_open(&m->marks, o->data, m->identity.cluster_id, m->identity.etcd_cluster_id);
+    if (err_is(&e))
+        return e;
     snprintf(dir, sizeof dir, "%s", o->data);
     keys_state(state, o->prefix);
-    return store_open(&m->store, &(struct store_config){.dir = dir,
-                                                        .state_prefix = state,
-                                                        .map_bytes = (size_t)o->map_bytes,
-                                                        .durable = is_alone(m)});
+    e = store_open(&m->store, &(struct store_config){.dir = dir,
+                                                     .state_prefix = state,
+                                                     .map_bytes = (size_t)o->map_bytes,
+                                                     .durable = is_alone(m)});
+    if (!err_is(&e) && m->marks)
+        see_store(m);
+    return e;
 }
 
 static struct err start_replica(struct member *m)
@@ -348,6 +397,7 @@ static struct err start_election(struct member *m)
                                      .step_down = on_step_down,
                                      .drained = on_drained,
                                      .removed = on_removed,
+                                     .suspect = on_suspect,
                                      .fatal = on_fatal},
                            .ctx = m,
                            .guardian = m->guardian,
@@ -363,7 +413,9 @@ static struct err start_election(struct member *m)
                                                          .live = m->live,
                                                          .replica = m->replica,
                                                          .candidate = m->candidate,
+                                                         .marks = m->marks,
                                                          .confirm = confirm_cluster,
+                                                         .decided = on_decided,
                                                          .board = m->board,
                                                          .ctx = m});
     if (err_is(&e))
@@ -384,7 +436,7 @@ static struct err take_over_alone(struct member *m)
     describe_self(m);
     struct err e = embedded_cluster(m->store, m->identity.cluster_id, &m->cluster);
     if (!err_is(&e))
-        e = identity_confirm(&m->identity, m->cluster.id, NULL);
+        e = identity_confirm(&m->identity, m->cluster.id);
     if (!err_is(&e))
         e = embedded_take_over(m->store, o->prefix, &m->self, &m->cluster, "restarted", &m->alone);
     if (!err_is(&e))
@@ -516,6 +568,7 @@ static void stop(struct member *m, int64_t by_ms)
     live_free(m->live);
     board_free(m->board);
     store_close(m->store);
+    marks_close(m->marks);
     etcd_login_free(m->etcd.login);
     identity_close(&m->identity);
 }

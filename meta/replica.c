@@ -130,6 +130,11 @@ int64_t replica_applied(struct replica *r)
     return atomic_load(&r->applied);
 }
 
+uint64_t replica_incarnation(struct replica *r)
+{
+    return atomic_load(&r->incarnation);
+}
+
 void replica_wake(struct replica *r)
 {
     queue_push_always(r->inbox, item_new(ITEM_WORK));

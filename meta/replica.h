@@ -10,6 +10,7 @@
 
 struct replica;
 struct store;
+struct store_snapshot;
 struct candidate;
 struct follow;
 struct waiting;
@@ -33,6 +34,8 @@ struct write {
 
 /* The word of the store that names the last leadership of this directory: "<epoch> <nonce>". */
 #define REPLICA_LED_WORD "led"
+/* The incarnation of the cluster that a store's state is of. */
+uint64_t replica_incarnation_of(struct store_snapshot *snap);
 
 /* Of a replica that leads alone: who it is, and whom it tells. */
 struct replica_alone {
@@ -109,3 +112,5 @@ bool replica_load(struct replica *r, struct replica_events *page, bool first, bo
 void replica_opened(struct replica *r, uint64_t generation, int64_t revision);
 void replica_watch_lost(struct replica *r);
 int64_t replica_applied(struct replica *r);
+/* Of the cluster when the whole state was last listed. */
+uint64_t replica_incarnation(struct replica *r);

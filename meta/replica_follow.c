@@ -10,6 +10,7 @@
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
 #include "meta/waiting.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,6 +207,28 @@ void replica_on_events(struct replica *r, const struct replica_events *e)
     lead_try_activate(r);
 }
 
+/* The word that says so; missing: the first. */
+#define INCARNATION_WORD "incarnation"
+
+uint64_t replica_incarnation_of(struct store_snapshot *snap)
+{
+    char word[24];
+    unsigned long long incarnation = CLUSTER_INCARNATION_FIRST;
+    if (store_word(snap, INCARNATION_WORD, word, sizeof word))
+        sscanf(word, "%llu", &incarnation);
+    return incarnation;
+}
+
+/* What was listed is of the incarnation that was admitted before the listing began. */
+static struct err note_incarnation(struct replica *r)
+{
+    char word[24];
+    struct cluster cluster;
+    board_cluster(r->cfg.board, &cluster);
+    snprintf(word, sizeof word, "%llu", (unsigned long long)cluster.incarnation);
+    return store_set_word(r->cfg.store, INCARNATION_WORD, word);
+}
+
 void replica_adopt_store(struct replica *r)
 {
     struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
@@ -217,6 +240,7 @@ void replica_adopt_store(struct replica *r)
             log_error("the commit record is not readable: %s", e.message);
     }
     replica_set_applied(r, store_revision(snap));
+    atomic_store(&r->incarnation, replica_incarnation_of(snap));
     store_snapshot_close(snap);
 }
 
@@ -238,6 +262,8 @@ void replica_on_page(struct replica *r, const struct replica_events *page, bool 
     if (!err_is(&e))
         e = store_load_put(r->cfg.store, kvs, page->count);
     free(kvs);
+    if (!err_is(&e) && last)
+        e = note_incarnation(r);
     if (!err_is(&e) && last)
         e = store_load_end(r->cfg.store, page->revision);
     if (err_is(&e)) {

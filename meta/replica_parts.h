@@ -68,6 +68,7 @@ struct replica {
 
     /* following */
     _Atomic int64_t applied;
+    _Atomic uint64_t incarnation;
     uint64_t generation;            /* events of an older watch are dropped */
     struct record last;             /* the last commit record applied; epoch 0: none */
     bool opened, caught_up, broken; /* broken: waits for a new listing */

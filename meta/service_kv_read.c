@@ -70,10 +70,12 @@ static bool open_stale(struct service_kv *s, struct rpc_call *call, struct view 
     board_self(s->board, &self);
     board_leader(s->board, &leader);
     v->epoch = leader.epoch;
-    if (store_revision(v->snap) && self.applied)
+    struct err e = board_refused(s->board);
+    if (!err_is(&e) && store_revision(v->snap) && self.applied)
         return true;
     store_snapshot_close(v->snap);
-    struct err e = err_make(ERR_NOT_READY, "this member lists its state anew: ask another one");
+    if (!err_is(&e))
+        e = err_make(ERR_NOT_READY, "this member lists its state anew: ask another one");
     kv_fail(s, call, &e);
     return false;
 }

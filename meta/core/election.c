@@ -96,6 +96,12 @@ void election_warn(struct election *e, struct err err)
     election_act(e, ELECTION_WARN)->err = err;
 }
 
+void election_suspect(struct election *e, struct err err)
+{
+    e->held = true;
+    election_act(e, ELECTION_SUSPECT)->err = err;
+}
+
 void election_fail(struct election *e, struct err err)
 {
     ask_drop(e);
@@ -145,16 +151,14 @@ void election_see(struct election *e, const struct sight *s, bool certain)
     if (s->value.len) {
         struct err err = record_decode(s->value, &record);
         if (err_is(&err)) {
-            election_fail(e, err);
+            election_suspect(e, err);
             return;
         }
     }
     if (certain && record.epoch < e->highest_epoch) {
-        election_fail(e, err_make(ERR_EPOCH_REGRESSION,
-                                  "etcd's state went back from epoch %llu to %llu: was it restored "
-                                  "from a backup?",
-                                  (unsigned long long)e->highest_epoch,
-                                  (unsigned long long)record.epoch));
+        election_suspect(
+            e, err_make(ERR_EPOCH_REGRESSION, "etcd's state went back from epoch %llu to %llu",
+                        (unsigned long long)e->highest_epoch, (unsigned long long)record.epoch));
         return;
     }
     if (!certain && e->seen.known && is_older(&record, &e->seen.record))
@@ -281,9 +285,11 @@ static void absorb(struct election *e, const struct election_event *event)
         transfer_ask(e, event);
         break;
     case ELECTION_IDENTIFIED:
-        if (!e->cfg.etcd_cluster_id)
-            e->cfg.etcd_cluster_id = event->etcd_cluster_id;
+        e->cfg.etcd_cluster_id = event->etcd_cluster_id;
         level_see(e, event->level);
+        break;
+    case ELECTION_HOLD:
+        e->held = event->flag;
         break;
     case ELECTION_TICK:
         break;

@@ -46,6 +46,8 @@ enum election_event_kind {
     ELECTION_TRANSFER,
     /* .etcd_cluster_id: answers of another etcd do not count from now on; .level: of `cluster` */
     ELECTION_IDENTIFIED,
+    /* .flag: this member neither leads nor stands, because etcd's state is not the one it knows */
+    ELECTION_HOLD,
     ELECTION_TICK, /* at or after election_next_ms */
 };
 
@@ -93,7 +95,10 @@ enum election_action_kind {
     ELECTION_WARN,       /* .err: for the log */
     ELECTION_DRAINED, /* the last one: resigned, and the lease given back (or etcd does not answer)
                        */
-    ELECTION_FATAL,   /* .err: this member cannot go on */
+    /* .err: what etcd answered does not go on from what was seen. The election holds until HOLD
+     * says otherwise. */
+    ELECTION_SUSPECT,
+    ELECTION_FATAL, /* .err: this member cannot go on */
     /* .ticket. err OK: resigned from .epoch, and .lease is first in line now (0: not told) */
     ELECTION_TRANSFERRED,
     ELECTION_REMOVED, /* an operator has taken this member out: it leaves, as if told to DRAIN */

@@ -280,9 +280,11 @@ static void on_takeover(struct election *e, const struct election_event *event)
         election_see(e, &sight, certain);
         break;
     case TAKEOVER_REGRESSED:
-        election_fail(e, err_make(ERR_EPOCH_REGRESSION,
-                                  "there is state under %sstate/ without its commit record",
-                                  e->cfg.prefix));
+        seat_tell_lease(e);
+        election_suspect(e, err_make(ERR_EPOCH_REGRESSION,
+                                     "there is state under %sstate/ without its commit record",
+                                     e->cfg.prefix));
+        seat_start_reading(e, "the commit record is gone");
         break;
     }
 }

@@ -41,6 +41,8 @@ static const char *why_end(const struct election *e)
     const struct record *seen = &e->seen.record;
     if (e->end_why)
         return e->end_why;
+    if (e->held)
+        return "etcd's state is not the one it knows";
     if (e->lease_lost)
         return "its lease is gone";
     if (e->key_gone)

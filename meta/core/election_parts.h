@@ -46,6 +46,7 @@ struct election {
     /* facts about etcd and this member */
     int64_t lease, ttl_ms;
     bool lease_lost, key_gone, first, caught_up, draining;
+    bool held; /* neither leads nor stands: etcd's state is not the one that was seen */
     int64_t create_revision; /* of the own key; 0: none */
     int64_t view_revision;   /* of what key_gone and first say */
     int64_t left_revision;   /* create revision of the last own key */
@@ -94,7 +95,8 @@ struct election {
 /* ---- election.c ---- */
 struct election_action *election_act(struct election *e, enum election_action_kind kind);
 void election_warn(struct election *e, struct err err);
-void election_fail(struct election *e, struct err err); /* fatal: nothing more is done */
+void election_suspect(struct election *e, struct err err); /* holds until it is told to go on */
+void election_fail(struct election *e, struct err err);    /* fatal: nothing more is done */
 void election_move_seat(struct election *e, enum seat to, const char *why);
 void election_move_role(struct election *e, enum role to, const char *why); /* and publishes it */
 /* `commit` as somebody said it stands. */

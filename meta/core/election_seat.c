@@ -287,7 +287,7 @@ static bool advance_granting(struct election *e)
 
 static bool may_stand(const struct election *e)
 {
-    return e->caught_up && level_is_spoken(e);
+    return e->caught_up && !e->held && level_is_spoken(e);
 }
 
 static bool advance_out(struct election *e)
@@ -318,6 +318,8 @@ static bool leaves_queue(struct election *e)
         seat_step_out(e, "its key is gone");
     else if (!e->caught_up)
         leave_queue(e, "its state fell behind", NOTHING);
+    else if (e->held)
+        leave_queue(e, "etcd's state is not the one it knows", NOTHING);
     else if (!level_is_spoken(e))
         leave_queue(e, "it does not speak the format level in use", NOTHING);
     else if (e->give_way_ms && e->now_ms >= e->give_way_ms) {

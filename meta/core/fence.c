@@ -4,8 +4,6 @@
 #include "meta/core/bug.h"
 #include <stdlib.h>
 
-enum { HISTORY_KEPT = 1000 };
-
 /* ---- owning a txn: one block for its arrays and all bytes they show ---- */
 
 static size_t compare_bytes(const struct etcd_compare *c)

@@ -132,7 +132,8 @@ class Life(ClusterTest):
         self.assertEqual(first.end()[0], 0)
         moved = self.member(cluster, etcd=f"http://{elsewhere.etcd[0]}")
         self.assertEqual(moved.process.wait(30), 1)
-        self.assertIn("start the member with its own etcd, or with an empty directory", moved.log())
+        self.assertIn("this etcd holds nothing of cluster 'local'", moved.log())
+        self.assertEqual(elsewhere.etcdctl("get", "--prefix", "/baton/", "--keys-only"), "")
         self.assertEqual(moved.log().count("cannot go on"), 1)
 
     def test_restarted_within_the_ttl(self):

@@ -283,6 +283,7 @@ static void act(struct world *w, struct member *m, const struct election_action 
     case ELECTION_REMOVED:
         world_trace(w, m->index, "was taken out by an operator");
         return;
+    case ELECTION_SUSPECT:
     case ELECTION_FATAL:
         world_trace(w, m->index, "gives up: %s", a->err.message);
         checker_fatal(w, m->index, &a->err);

@@ -95,20 +95,30 @@ static void another_mode_or_cluster_is_refused(void **state)
 static void ids_are_learnt_once(void **state)
 {
     struct identity id = open_ok(*state);
-    struct err e = identity_confirm(&id, NULL, "123");
+    struct err e = identity_confirm(&id, NULL); /* the cluster begins */
     assert_false(err_is(&e));
-    e = identity_confirm(&id, "c1", "123");
+    e = identity_confirm(&id, "c1");
+    assert_false(err_is(&e));
+    e = identity_note_etcd(&id, 123);
     assert_false(err_is(&e));
     identity_close(&id);
     id = open_ok(*state);
     assert_string_equal(id.cluster_id, "c1");
     assert_string_equal(id.etcd_cluster_id, "123");
-    e = identity_confirm(&id, "c1", "124");
+    e = identity_confirm(&id, "c1");
+    assert_false(err_is(&e));
+    e = identity_confirm(&id, "c2");
     assert_int_equal(e.code, ERR_USAGE);
-    assert_non_null(strstr(e.message, "124"));
-    e = identity_confirm(&id, "c2", "123");
+    assert_non_null(strstr(e.message, "c2"));
+    e = identity_confirm(&id, NULL); /* etcd was wiped */
     assert_int_equal(e.code, ERR_USAGE);
+    assert_non_null(strstr(e.message, "holds nothing"));
     assert_string_equal(id.cluster_id, "c1");
+    e = identity_note_etcd(&id, 124); /* after a recovery */
+    assert_false(err_is(&e));
+    identity_close(&id);
+    id = open_ok(*state);
+    assert_string_equal(id.etcd_cluster_id, "124");
     identity_close(&id);
 }
 
