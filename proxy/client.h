@@ -16,6 +16,7 @@ struct client {
     struct frame_guard frames;
     int64_t opened_ms, looked_ms; /* looked: at its calls */
     bool greeted;                 /* its first SETTINGS came */
+    bool warned;                  /* a notice was sent that a GOAWAY follows */
     bool leaving;                 /* GOAWAY was sent: ends when its last stream does */
     char peer[46];
 };
@@ -30,7 +31,8 @@ void client_more(struct call *c); /* there are bytes, or the end, to fetch */
 void client_reset(struct call *c, enum h2_code code);
 void client_credit(struct call *c, size_t bytes);
 void client_widen(struct call *c); /* from the first small window to --stream-window */
-/* No new streams: a notice first, the final GOAWAY when client_leave is called. */
+/* No new streams: a notice first, the final GOAWAY when the client has confirmed it or client_leave
+ * is called. */
 void client_warn(struct client *k);
 void client_leave(struct client *k, enum h2_code code);
 /* The look at the clock, a few times a second. */

@@ -43,6 +43,14 @@ static void count_frame(struct client *k)
         send_away(k, &k->session.worker->stats.limit_frames, "too many empty frames");
 }
 
+/* All calls that the client started before it knew are here by now: its confirmation came behind
+ * them. */
+static void on_notice_seen(struct client *k)
+{
+    if (k->warned && !k->leaving)
+        client_leave(k, H2_NO_ERROR);
+}
+
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     struct client *k = arg;
@@ -101,6 +109,10 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
         count_frame(k);
         return 0;
     case NGHTTP2_PING:
+        count_frame(k);
+        if (frame->hd.flags & NGHTTP2_FLAG_ACK)
+            on_notice_seen(k);
+        return 0;
     case NGHTTP2_PRIORITY:
         count_frame(k);
         return 0;
@@ -261,6 +273,8 @@ void client_widen(struct call *c)
 void client_warn(struct client *k)
 {
     nghttp2_submit_shutdown_notice(k->session.h2);
+    nghttp2_submit_ping(k->session.h2, NGHTTP2_FLAG_NONE, NULL);
+    k->warned = true;
     session_touch(&k->session);
 }
 

@@ -11,8 +11,10 @@
 #define RAMP_EVERY_TICKS 10
 #define CLIENTS_EVERY_TICKS 5 /* clients may be many, and their limits are long */
 #define MAILBOX_LIMIT 65536
-/* Clients get this long to see that they shall not start new calls before the last word on it. */
-#define NOTICE_MS 200
+/* How long a draining proxy waits for a connection's first bytes, and for the confirmation that a
+ * client starts no more calls: a client that is slow shall lose none. */
+#define HELLO_MAX_MS 1000
+#define NOTICE_MAX_MS 5000
 /* After the drain time: for the last answers to leave. */
 #define LAST_WORDS_MS 500
 
@@ -86,20 +88,19 @@ static void for_each_client(struct worker *w, void (*act)(struct client *k, int6
     }
 }
 
-static void leave(struct client *k, int64_t arg)
+static void see_off(struct client *k, int64_t spent_ms)
 {
-    if (!k->leaving)
+    if (k->leaving)
+        return;
+    if (k->greeted && !k->warned)
+        client_warn(k);
+    if (spent_ms >= (k->greeted ? NOTICE_MAX_MS : HELLO_MAX_MS))
         client_leave(k, H2_NO_ERROR);
 }
 
 static void shut(struct client *k, int64_t arg)
 {
     relay_shut(k);
-}
-
-static void warn(struct client *k, int64_t arg)
-{
-    client_warn(k);
 }
 
 static void stop(struct worker *w)
@@ -120,8 +121,7 @@ static void drain_tick(struct worker *w, int64_t now_ms)
 {
     int64_t spent_ms = now_ms - w->drain_started_ms;
     int64_t limit_ms = w->shared->options.drain_timeout_ms;
-    if (spent_ms >= NOTICE_MS)
-        for_each_client(w, leave, 0);
+    for_each_client(w, see_off, spent_ms);
     if (spent_ms >= limit_ms)
         for_each_client(w, shut, 0);
     if (!w->clients || spent_ms >= limit_ms + LAST_WORDS_MS)
@@ -155,7 +155,7 @@ static void on_mail(struct worker *w, const struct mail *m)
     case MAIL_DRAIN:
         w->draining = true;
         w->drain_started_ms = worker_now_ms(w);
-        for_each_client(w, warn, 0);
+        for_each_client(w, see_off, 0);
         break;
     case MAIL_STOP:
         stop(w);

@@ -159,6 +159,20 @@ class DrainTest(ProxyTest):
         client.cancel(held)
         self.assertEqual(proxy.wait_exit(), 0)
 
+    def test_slow_client_loses_no_call(self):
+        """It reads of the end long after another client has left for it, and starts calls until then."""
+        _, proxy, slow = self.pair("--drain-timeout", "60s")
+        quick = self.client(proxy)
+        for client in (slow, quick):
+            self.assert_ok(client.unary(UNARY))
+        self.lab.call(slow.peer.freeze)
+        proxy.term()
+        self.lab.wait(lambda: quick.closed, "the other client has left")
+        call = slow.start(UNARY)
+        self.lab.call(slow.peer.thaw)
+        self.assert_ok(slow.finish(call))
+        self.assertEqual(proxy.wait_exit(), 0)
+
     def test_no_new_connections(self):
         cluster, proxy, client = self.pair("--drain-timeout", "60s")
         cluster.on(UNARY, silent)
