@@ -115,6 +115,8 @@ static void stop(struct member *m, int64_t by_ms)
     if (m->replica_runs)
         replica_stop(m->replica);
     follow_stop(m->follow);
+    if (m->members)
+        service_member_connect(m->members, NULL);
     candidate_stop(m->candidate);
     if (m->board)
         board_set_role(m->board, ROLE_FOLLOWER, 0);

@@ -267,6 +267,7 @@ struct service_member *service_member_start(const struct service_member_config *
 {
     struct service_member *s = mem_alloc(sizeof *s);
     s->cfg = *cfg;
+    pthread_mutex_init(&s->lock, NULL);
     s->leaders = state_streams_start(&(struct state_streams_config){.thread_name = "watch-leader",
                                                                     .message = write_leader,
                                                                     .ctx = s,
@@ -276,7 +277,9 @@ struct service_member *service_member_start(const struct service_member_config *
 
 void service_member_connect(struct service_member *s, struct candidate *candidate)
 {
-    atomic_store(&s->candidate, candidate);
+    pthread_mutex_lock(&s->lock);
+    s->candidate = candidate;
+    pthread_mutex_unlock(&s->lock);
 }
 
 void service_member_changed(struct service_member *s)
@@ -289,5 +292,6 @@ void service_member_stop(struct service_member *s)
     if (!s)
         return;
     state_streams_stop(s->leaders);
+    pthread_mutex_destroy(&s->lock);
     free(s);
 }

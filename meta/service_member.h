@@ -19,7 +19,7 @@ struct service_member_config {
 
 /* Starts the thread that serves WatchLeader. */
 struct service_member *service_member_start(const struct service_member_config *cfg);
-/* Before the election can win: whom to ask for a handover. */
+/* Before the election can win: whom to ask for a handover. NULL before that ends. */
 void service_member_connect(struct service_member *s, struct candidate *candidate);
 /* After the RPC server is freed: no stream is left by then. */
 void service_member_stop(struct service_member *s);

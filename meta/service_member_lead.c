@@ -59,6 +59,11 @@ static void on_transferred(void *arg, const struct err *err, uint64_t epoch, int
     free(w);
 }
 
+static struct err ends(void)
+{
+    return err_make(ERR_DRAINING, "the member is shutting down: ask another member");
+}
+
 /* Plans with what is known of the line now, and begins; `done` is called unless there is an error.
  */
 static struct err start_transfer(struct waiting *w, const char *target, candidate_transferred *done)
@@ -75,7 +80,12 @@ static struct err start_transfer(struct waiting *w, const char *target, candidat
         return e;
     snprintf(w->target, sizeof w->target, "%s", to.target);
     log_info("handing over to member %s, as an operator asked", to.target);
-    return candidate_transfer(atomic_load(&s->candidate), self.epoch, &to, done, w);
+    e = ends();
+    pthread_mutex_lock(&s->lock);
+    if (s->candidate)
+        e = candidate_transfer(s->candidate, self.epoch, &to, done, w);
+    pthread_mutex_unlock(&s->lock);
+    return e;
 }
 
 static void begin_transfer(struct service_member *s, struct rpc_call *call, const char *target)
@@ -98,8 +108,10 @@ static void begin_transfer(struct service_member *s, struct rpc_call *call, cons
  * next one. */
 static bool is_transferring(struct service_member *s, struct rpc_call *call)
 {
-    struct candidate *c = atomic_load(&s->candidate);
-    if (!c || !candidate_is_transferring(c))
+    pthread_mutex_lock(&s->lock);
+    bool is = s->candidate && candidate_is_transferring(s->candidate);
+    pthread_mutex_unlock(&s->lock);
+    if (!is)
         return false;
     struct err e =
         err_make(ERR_IN_TRANSFER, "the leadership is being handed over already: look who leads");
@@ -155,8 +167,14 @@ static void on_removed(void *arg, const struct err *err)
 static void start_removal(struct waiting *w)
 {
     struct service_member *s = w->s;
-    remover_start(candidate_etcd(atomic_load(&s->candidate)), s->cfg.prefix, &w->removal,
-                  on_removed, w);
+    pthread_mutex_lock(&s->lock);
+    bool runs = s->candidate != NULL;
+    if (runs)
+        remover_start(candidate_etcd(s->candidate), s->cfg.prefix, &w->removal, on_removed, w);
+    pthread_mutex_unlock(&s->lock);
+    struct err e = ends();
+    if (!runs)
+        on_removed(w, &e);
 }
 
 /* It leads no more, so it can go. */

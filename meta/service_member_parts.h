@@ -4,15 +4,15 @@
 #include "baton/v1/member.pb-c.h"
 #include "meta/board.h"
 #include "meta/service_member.h"
-#include <stdatomic.h>
+#include <pthread.h>
 
 struct candidate;
 
 struct service_member {
     struct service_member_config cfg;
     struct state_streams *leaders; /* the open WatchLeader streams */
-    struct candidate
-        *_Atomic candidate; /* NULL: the election has not begun, so nobody leads here */
+    pthread_mutex_t lock;
+    struct candidate *candidate; /* under the lock, and only there; NULL: nobody leads here */
 };
 
 /* ---- service_member.c ---- */
