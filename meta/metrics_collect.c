@@ -56,6 +56,8 @@ static void collect_board(struct board *board, const struct board_self *self)
     set(META_LEADER_KNOWN, leader.known);
     set(META_EPOCH, (double)leader.epoch);
     set(META_DRAINING, self->draining);
+    struct err refused = board_refused(board);
+    set(META_STATE_REFUSED, err_is(&refused));
     set(META_READ_DEADLINE, self->deadline_left_ms > 0 ? (double)self->deadline_left_ms / 1e3 : 0);
     set(META_APPLIED, (double)self->applied);
     int64_t lag = atomic_load(&seen_revision) - self->applied;

@@ -165,6 +165,12 @@ struct metric meta_metrics[META_METRICS] = {
                        .help = "Times the whole state was read from etcd anew."},
     [META_FOREIGN_WRITES] = {.name = "baton_meta_foreign_writes_total",
                              .help = "Writes below state/ in etcd that no member made."},
+    [META_STATE_REFUSED] =
+        {.name = "baton_meta_state_refused",
+         .help =
+             "1 while etcd holds a state that is older than what this member has seen: it serves "
+             "nothing of it until `batonctl recover`.",
+         .kind = METRIC_GAUGE},
 
     [META_ETCD_CALLS] =
         {.group = "etcd",
