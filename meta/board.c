@@ -237,8 +237,9 @@ static uint64_t epoch_to_tell(const struct board *b)
     const struct seen *s = &b->seen;
     if (b->role == ROLE_LEADER && b->epoch > s->epoch)
         return b->epoch;
+    /* the replica opens the gate a moment before the election publishes the role */
     bool to_come =
-        b->role != ROLE_LEADER && strcmp(s->id, b->member_id) == 0 && s->epoch > b->gate.last;
+        b->role != ROLE_LEADER && strcmp(s->id, b->member_id) == 0 && s->epoch > b->ended;
     return to_come ? s->epoch - 1 : s->epoch;
 }
 

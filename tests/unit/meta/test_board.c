@@ -71,6 +71,9 @@ static void an_epoch_is_not_mentioned_before_it_is_served(void **state)
     board_leader(b, &leader);
     assert_false(leader.known);
     assert_int_equal(leader.epoch, 3);
+    board_open_gate(b, 4);
+    board_leader(b, &leader);
+    assert_int_equal(leader.epoch, 3);
     lead(b, 4, 60000);
     board_leader(b, &leader);
     assert_true(leader.known);
