@@ -12,6 +12,7 @@
 #include "meta/replica.h"
 #include "meta/reporter.h"
 #include "meta/store.h"
+#include "meta/upkeep.h"
 #include "meta/waiting.h"
 #include <signal.h>
 #include <unistd.h>
@@ -132,6 +133,7 @@ static void stop(struct member *m, int64_t by_ms)
     service_maintenance_stop(m->maintenance);
     service_reflection_free(m->reflection);
     waiting_stop(m->waiting);
+    upkeep_stop(m->upkeep);
     replica_free(m->replica);
     live_free(m->live);
     board_free(m->board);

@@ -34,6 +34,7 @@ struct member {
     struct live *live;
     struct replica *replica;
     struct waiting *waiting;
+    struct upkeep *upkeep;
     struct candidate *candidate;
     struct follow *follow;
     struct service_member *members;

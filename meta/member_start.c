@@ -16,6 +16,7 @@
 #include "meta/replica.h"
 #include "meta/reporter.h"
 #include "meta/store.h"
+#include "meta/upkeep.h"
 #include "meta/waiting.h"
 #include <signal.h>
 #include <stdio.h>
@@ -307,6 +308,24 @@ static void describe_self(struct member *m)
     self->started_unix_ms = clock_unix_ms();
 }
 
+static struct err start_upkeep(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    bool is_auto = !strcmp(o->compact, "auto"), on = !strcmp(o->compact, "on");
+    return upkeep_start(&m->upkeep, &(struct upkeep_config){
+                                        .etcd = &m->etcd,
+                                        .board = m->board,
+                                        .replica = m->replica,
+                                        .quota_bytes = o->etcd_quota_bytes,
+                                        .compact = is_auto ? UPKEEP_COMPACT_AUTO
+                                                   : on    ? UPKEEP_COMPACT_ON
+                                                           : UPKEEP_COMPACT_OFF,
+                                        .compact_growth_bytes = o->compact_growth_bytes,
+                                        .compact_every_ms = o->compact_every_ms,
+                                        .compact_keep_ms = o->compact_keep_ms,
+                                    });
+}
+
 static struct err start_election(struct member *m)
 {
     const struct meta_options *o = m->options;
@@ -348,7 +367,13 @@ static struct err start_election(struct member *m)
                                                          .ctx = m});
     if (err_is(&e))
         return e;
-    replica_connect(m->replica, m->candidate, m->follow, m->waiting);
+    e = start_upkeep(m);
+    if (err_is(&e))
+        return e;
+    replica_connect(m->replica, &(struct replica_links){.candidate = m->candidate,
+                                                        .follow = m->follow,
+                                                        .waiting = m->waiting,
+                                                        .upkeep = m->upkeep});
     m->replica_runs = true;
     m->admin.follow = m->follow;
     m->reporter = reporter_start(m->board, o->id);
@@ -386,7 +411,7 @@ static void start_leading(struct member *m)
     buf_close(&value);
     board_set_cluster(m->board, &m->cluster);
     member_publish(m, ROLE_ACTIVATING, m->alone.epoch);
-    replica_connect(m->replica, NULL, NULL, m->waiting);
+    replica_connect(m->replica, &(struct replica_links){.waiting = m->waiting});
     m->replica_runs = true;
     replica_lead(m->replica, &m->alone);
 }

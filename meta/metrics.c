@@ -85,6 +85,20 @@ void meta_count_listing(void)
 
 /* ---- etcd ---- */
 
+void meta_note_space(int64_t file_bytes, int64_t used_bytes, int64_t quota_bytes, bool full)
+{
+    metric_set(row(META_ETCD_FILE), (double)file_bytes);
+    metric_set(row(META_ETCD_USED), (double)used_bytes);
+    metric_set(row(META_ETCD_QUOTA), (double)quota_bytes);
+    metric_set(row(META_ETCD_FULL), full);
+}
+
+void meta_note_compacted(int64_t revision)
+{
+    metric_add(row(META_COMPACTIONS), 1);
+    metric_set(row(META_COMPACTED), (double)revision);
+}
+
 void meta_count_watch_opened(void)
 {
     metric_add(row(META_WATCH_OPENS), 1);

@@ -33,6 +33,9 @@ void meta_count_listing(void);
 void meta_note_seen_revision(int64_t revision);
 
 /* ---- etcd ---- */
+/* How full its fullest endpoint is, and whether puts are refused for it. */
+void meta_note_space(int64_t file_bytes, int64_t used_bytes, int64_t quota_bytes, bool full);
+void meta_note_compacted(int64_t revision);
 void meta_count_watch_opened(void);
 /* Granted or kept just now; ttl_ms 0: lost or given back. */
 void meta_note_lease(int64_t ttl_ms);

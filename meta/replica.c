@@ -20,6 +20,7 @@ enum item_kind {
     ITEM_LEAD,
     ITEM_STEP_DOWN,
     ITEM_ANSWER,
+    ITEM_SPACE,
     ITEM_WORK, /* there are writes */
     ITEM_STOP,
 };
@@ -28,7 +29,7 @@ struct item {
     enum item_kind kind;
     struct replica_events *events;
     bool first, last;
-    uint64_t generation, epoch, attempt;
+    uint64_t generation, epoch, attempt, ask_at;
     int64_t revision;
     const char *why;
     struct leadership *leadership;
@@ -148,6 +149,19 @@ uint64_t replica_ask(struct replica *r)
     return ticket;
 }
 
+uint64_t replica_written(struct replica *r)
+{
+    return atomic_load(&r->written);
+}
+
+void replica_set_space(struct replica *r, const struct err *no_puts, uint64_t ask_at)
+{
+    struct item *item = item_new(ITEM_SPACE);
+    item->err = *no_puts;
+    item->ask_at = ask_at;
+    queue_push_always(r->inbox, item);
+}
+
 void replica_lead(struct replica *r, const struct leadership *leadership)
 {
     struct item *item = item_new(ITEM_LEAD);
@@ -201,6 +215,11 @@ static void handle(struct replica *r, struct item *item)
     case ITEM_ANSWER:
         lead_on_answer(r, item->epoch, item->attempt, &item->err, &item->result);
         break;
+    case ITEM_SPACE:
+        r->no_puts = item->err;
+        r->ask_at = item->ask_at;
+        r->held = false;
+        break;
     case ITEM_WORK:
         break; /* what leads looks at the list */
     case ITEM_STOP:
@@ -240,6 +259,7 @@ struct err replica_start(struct replica **out, const struct replica_config *cfg)
     r->cfg = *cfg;
     r->max_txn_ops = cfg->max_txn_ops;
     r->generation = 1;
+    r->ask_at = UINT64_MAX;
     rng_seed_os(&r->rng);
     r->leading = cfg->etcd ? &lead_with_etcd : &lead_alone;
     struct err e = OK_ERR;
@@ -261,12 +281,12 @@ struct err replica_start(struct replica **out, const struct replica_config *cfg)
     return OK_ERR;
 }
 
-void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow,
-                     struct waiting *waiting)
+void replica_connect(struct replica *r, const struct replica_links *links)
 {
-    r->candidate = candidate;
-    r->follow = follow;
-    r->waiting = waiting;
+    r->candidate = links->candidate;
+    r->follow = links->follow;
+    r->waiting = links->waiting;
+    r->upkeep = links->upkeep;
     r->thread = thread_start("replica", replica_run, r);
 }
 

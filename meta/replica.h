@@ -13,6 +13,7 @@ struct store;
 struct store_snapshot;
 struct candidate;
 struct follow;
+struct upkeep;
 struct waiting;
 
 /* One mutation on its way. Whoever submits it allocates it; `done` is called exactly once, on the
@@ -62,9 +63,15 @@ struct err replica_start(struct replica **out, const struct replica_config *cfg)
 /* Answers what is pending and joins the thread; it may still be spoken to until replica_free. */
 void replica_stop(struct replica *r);
 void replica_free(struct replica *r);
-/* Before anything is said to it: whom it tells. waiting may be NULL. */
-void replica_connect(struct replica *r, struct candidate *candidate, struct follow *follow,
-                     struct waiting *waiting);
+/* Whom it tells; each may be NULL. */
+struct replica_links {
+    struct candidate *candidate;
+    struct follow *follow;
+    struct waiting *waiting;
+    struct upkeep *upkeep;
+};
+/* Before anything is said to it. */
+void replica_connect(struct replica *r, const struct replica_links *links);
 
 /* For metrics; any thread. What waits or is in flight, and the limits. */
 struct replica_pending {
@@ -85,6 +92,13 @@ uint64_t replica_ask(struct replica *r);
  * On the replica's thread it is called once, with what the state says of its cluster then. */
 typedef void replica_raised(void *arg, const struct err *err, const struct cluster *cluster);
 struct err replica_raise(struct replica *r, uint64_t above, replica_raised *done, void *arg);
+
+/* ---- from upkeep ---- */
+/* Bytes sent to etcd for commits, by this process. */
+uint64_t replica_written(struct replica *r);
+/* no_puts: why puts are refused; OK: they are not. Once `written` has come to ask_at, the next
+ * batch waits a moment for another word. */
+void replica_set_space(struct replica *r, const struct err *no_puts, uint64_t ask_at);
 
 /* ---- from the election thread ---- */
 void replica_lead(struct replica *r, const struct leadership *leadership); /* copied */

@@ -179,11 +179,13 @@ bool batch_plan(struct replica *r, int64_t now_ms)
 {
     char room[KEY_MAX];
     struct plan_limits limits = {.max_ops = (size_t)r->max_txn_ops - BATCH_FENCE_OPS,
-                                 .max_bytes = BATCH_BYTES};
+                                 .max_bytes = BATCH_BYTES,
+                                 .no_puts = err_is(&r->no_puts) ? &r->no_puts : NULL};
     struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
     struct plan_view view = store_view(snap);
     plan_begin(&r->batch, keys_state(room, r->cfg.prefix), &view, &r->window, &limits, now_ms);
-    fill_batch(r, now_ms);
+    if (!r->held)
+        fill_batch(r, now_ms);
     bool wanted = r->flight || now_ms >= r->next_heartbeat_ms;
     if (wanted)
         plan_end(&r->batch);

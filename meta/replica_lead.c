@@ -8,6 +8,7 @@
 #include "meta/follow.h"
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
+#include "meta/upkeep.h"
 #include "meta/waiting.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 enum {
     ACTIVATION_MIN_MS = 10000, /* an activation may take so long, or two TTLs */
+    HELD_MS = 500,             /* what waits for a look at etcd's size */
 };
 
 /* ---- outcomes ---- */
@@ -116,6 +118,10 @@ static void on_outcome(struct replica *r, const struct commit_outcome *o)
         break;
     case COMMIT_NEVER:
         log_limited(&r->refused_limit, LOG_WARN, "etcd refused a commit: %s", e.message);
+        if (e.code == ERR_NO_SPACE)
+            e = err_make(ERR_NO_SPACE, "etcd is out of space and takes no writes: compact and "
+                                       "defragment it (or raise its --quota-backend-bytes), then "
+                                       "disarm its alarm");
         renew(r, o);
         if (!batch_split_refused(r, &e))
             batch_answer(r, &e);
@@ -160,6 +166,8 @@ static void send_attempt(struct replica *r, const struct commit_send *send)
     a->number = send->attempt;
     etcd_encode_txn(&body, send->txn);
     meta_count_attempt(send->kind, body.len);
+    if (send->kind != COMMIT_TXN_PROBE)
+        atomic_fetch_add(&r->written, body.len);
     confirm_on_sent(&r->confirm, send->attempt, atomic_load(&r->asked));
     etcd_call(r->etcd, ETCD_PATH_TXN, buf_view(&body), (int)send->endpoint, send->timeout_ms,
               on_reply, a);
@@ -213,6 +221,9 @@ static void lead_begin(struct replica *r, const struct leadership *l)
         r->max_txn_ops = BATCH_OPS_DEFAULT;
     r->commit = commit_new(l, (size_t)etcd_endpoint_count(r->etcd), rng_next(&r->rng));
     r->renew_ms = l->first_attempt_ms;
+    r->no_puts = OK_ERR;
+    r->ask_at = UINT64_MAX;
+    r->held = false;
     r->next_heartbeat_ms = l->first_attempt_ms + l->ttl_ms / 4;
     r->activate_by_ms = l->first_attempt_ms +
                         (2 * l->ttl_ms > ACTIVATION_MIN_MS ? 2 * l->ttl_ms : ACTIVATION_MIN_MS);
@@ -318,13 +329,29 @@ static bool may_plan(const struct replica *r)
     return r->mode == REPLICA_LEADING && !r->broken;
 }
 
+/* Whoever looks may be hanging, so this waits for a moment only. */
+static void hold_for_space(struct replica *r, int64_t now_ms)
+{
+    if (r->held && now_ms >= r->held_by_ms) {
+        r->held = false;
+        r->ask_at = UINT64_MAX;
+    }
+    if (r->held || !r->waiting_writes || atomic_load(&r->written) < r->ask_at)
+        return;
+    r->held = true;
+    r->held_by_ms = now_ms + HELD_MS;
+    upkeep_look(r->upkeep);
+}
+
 static void begin_next(struct replica *r, int64_t now_ms)
 {
     bool due = now_ms >= r->next_heartbeat_ms;
     atomic_store(&r->ask_told, false);
     uint64_t asked = atomic_load(&r->asked);
     batch_gather_writes(r);
-    enum confirm_turn turn = confirm_turn(&r->confirm, asked, r->waiting_writes != NULL, due);
+    hold_for_space(r, now_ms);
+    bool writes_wait = r->waiting_writes && !r->held;
+    enum confirm_turn turn = confirm_turn(&r->confirm, asked, writes_wait, due);
     if (turn == CONFIRM_BATCH)
         batch_begin(r, now_ms);
     /* all that waited may have been answered without a commit */
@@ -358,6 +385,8 @@ static int64_t lead_next_ms(const struct replica *r)
     if (!r->commit)
         return INT64_MAX;
     int64_t next = commit_next_ms(r->commit);
+    if (r->held && r->held_by_ms < next)
+        next = r->held_by_ms;
     bool beats = may_plan(r) || r->mode == REPLICA_ACTIVATING;
     if (beats && !r->in_flight && r->next_heartbeat_ms < next)
         next = r->next_heartbeat_ms;

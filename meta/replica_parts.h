@@ -55,6 +55,7 @@ struct replica {
     struct candidate *candidate;
     struct follow *follow;
     struct waiting *waiting;
+    struct upkeep *upkeep;
     struct etcd_client *etcd;
     pthread_t thread;
     struct queue *inbox;
@@ -88,7 +89,12 @@ struct replica {
     struct write *flight;         /* in the batch */
     struct record_bytes flight_record;
     struct confirm confirm;
-    uint64_t confirmed_told; /* the highest ticket that was told */
+    uint64_t confirmed_told;  /* the highest ticket that was told */
+    _Atomic uint64_t written; /* bytes sent for commits, ever */
+    struct err no_puts;       /* etcd is nearly full */
+    uint64_t ask_at;
+    bool held; /* what waits is not begun before upkeep has looked again, or held_by_ms */
+    int64_t held_by_ms;
     bool in_flight;
     bool bare; /* what flies is a heartbeat without a batch, or a probe: `batch` is not of it */
     int64_t began_us;

@@ -54,7 +54,8 @@ struct etcd_reply {
 /* Exactly once for each call, on the client's thread. The reply is borrowed for the call. */
 typedef void etcd_done(void *arg, struct etcd_reply *reply);
 
-/* One attempt: POSTs a copy of body to path (a string that lives as long as the call: a constant).
+/* One attempt: POSTs a copy of body to path (a string that lives as long as the call: a constant);
+ * an empty body makes it a GET, whose answer is not looked into.
  * The client never sends again what may have taken effect; only a request that etcd has refused for
  * want of a valid token goes out once more with a new one. timeout_ms > 0 counts from here to the
  * whole answer. */
@@ -93,3 +94,5 @@ int etcd_watch_endpoint(
  * can never hold, so nothing is written whatever happens. */
 struct err etcd_learn_max_txn_ops(struct etcd_client *c, int endpoint, struct bytes key,
                                   int timeout_ms, int *out);
+/* Blocking: the quota of etcd's database in bytes; 0: it does not tell, or has none. */
+struct err etcd_learn_quota(struct etcd_client *c, int endpoint, int timeout_ms, int64_t *out);

@@ -36,6 +36,12 @@ static void judge(const struct call *call, int http_status, struct etcd_reply *r
         login_not_heard(login, call->t.token);
     if (http_status == 0)
         return;
+    if (call->t.request.len == 0) {
+        if (http_status != 200)
+            reply->err =
+                err_make(ERR_PROTOCOL, "etcd answers %s with HTTP %d", call->t.path, http_status);
+        return;
+    }
     reply->err = etcd_decode_error(http_status, reply->body, &reply->grpc_code);
     if (err_is(&reply->err))
         return;

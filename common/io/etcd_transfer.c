@@ -73,9 +73,11 @@ static void set_request_options(struct transfer *t, const char *token)
     free(url);
     t->headers = header_list(t->kind->headers, token);
     curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
-    curl_easy_setopt(t->easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->request.len ? (char *)t->request.data : "");
-    curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->request.len);
+    if (t->request.len) {
+        curl_easy_setopt(t->easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, (char *)t->request.data);
+        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->request.len);
+    }
     curl_easy_setopt(t->easy, CURLOPT_PREREQFUNCTION, before_send);
     curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, t);
     curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_write);

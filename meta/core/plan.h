@@ -22,6 +22,8 @@ struct plan_view {
 struct plan_limits {
     size_t max_ops;   /* of the whole commit, but for what the fence adds */
     size_t max_bytes; /* of keys, values, ids and answers */
+    /* Not NULL: requests that would put a key are refused with it; what only deletes is not. */
+    const struct err *no_puts;
 };
 
 enum plan_verdict {

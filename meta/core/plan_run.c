@@ -235,6 +235,14 @@ static bool compares_hold(const struct plan_run *r)
     return true;
 }
 
+static bool puts_any(const struct plan_run *r)
+{
+    for (size_t i = 0; i < r->branch_count; i++)
+        if (r->branch[i].kind == REQUEST_OP_PUT)
+            return true;
+    return false;
+}
+
 enum plan_verdict plan_run(struct plan_run *r)
 {
     const struct plan_request *req = r->req;
@@ -247,6 +255,10 @@ enum plan_verdict plan_run(struct plan_run *r)
         if (!op_is_free(&r->batch->keys, &r->branch[i]))
             return PLAN_WAIT_NEXT;
 
+    if (r->batch->limits.no_puts && puts_any(r)) {
+        r->refusal = *r->batch->limits.no_puts;
+        return PLAN_REFUSED;
+    }
     struct arena *memory = &r->batch->memory;
     r->answer = arena_alloc(memory, sizeof *r->answer);
     r->answer->method = req->method;

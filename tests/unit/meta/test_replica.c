@@ -5,6 +5,7 @@
 #include "meta/core/keys.h"
 #include "meta/follow.h"
 #include "meta/replica_parts.h"
+#include "meta/upkeep.h"
 #include "meta/waiting.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/lib/wait_for.h"
@@ -49,6 +50,7 @@ uint64_t follow_reopen(struct follow *f, bool reload)
 }
 
 static _Atomic uint64_t confirmed;
+static _Atomic int looks;
 
 void waiting_on_confirmed(struct waiting *w, uint64_t epoch, uint64_t ticket)
 {
@@ -57,6 +59,11 @@ void waiting_on_confirmed(struct waiting *w, uint64_t epoch, uint64_t ticket)
 
 void waiting_on_applied(struct waiting *w, int64_t revision)
 {
+}
+
+void upkeep_look(struct upkeep *u)
+{
+    atomic_fetch_add(&looks, 1);
 }
 
 /* ---- etcd ---- */
@@ -418,6 +425,29 @@ static void a_probe_takes_its_turn_with_the_commits(void **state)
     assert_key(k, "mine", 12);
 }
 
+/* What is written next might fill etcd: somebody looks first, and says what may go on. */
+static void a_batch_waits_for_a_look_at_etcds_size(void **state)
+{
+    struct kit *k = *state;
+    struct err full = err_make(ERR_NO_SPACE, "full");
+    lead_first(k);
+    looks = 0;
+    replica_set_space(k->replica, &OK_ERR, 0);
+    submit_put(k, "mine");
+    WAIT_FOR(looks == 1);
+    assert_int_equal(k->done, 0);
+    replica_set_space(k->replica, &full, UINT64_MAX);
+    WAIT_FOR(k->done == 1);
+    assert_int_equal(k->done_code, ERR_NO_SPACE);
+    replica_set_space(k->replica, &OK_ERR, 0);
+    submit_put(k, "mine");
+    WAIT_FOR(looks == 2);
+    WAIT_FOR(is_asked(k)); /* nobody says anything: it goes on by itself */
+    answer_applied(k, 1, 11);
+    WAIT_FOR(k->done == 2);
+    assert_int_equal(k->done_code, ERR_OK);
+}
+
 /* ---- the kit ---- */
 
 static int set_up(void **state)
@@ -445,7 +475,7 @@ static int set_up(void **state)
                                                .dedup_bytes = 1 << 20,
                                                .max_txn_ops = 1024});
     assert_false(err_is(&e));
-    replica_connect(k->replica, NULL, NULL, NULL);
+    replica_connect(k->replica, &(struct replica_links){0});
     *state = k;
     return 0;
 }
@@ -468,6 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_of_a_former_leadership_says_nothing, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_batch_waits_for_a_look_at_etcds_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_probe_takes_its_turn_with_the_commits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(follows_on_where_it_stopped_leading, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_heartbeat_from_before_the_activation_brings_nothing_old,
