@@ -33,7 +33,7 @@ class WrongOptions(unittest.TestCase):
 
     def test_members(self):
         etcd = ("--etcd", "http://127.0.0.1:1")
-        self.assert_refused("baton-meta", says="--etcd is required")
+        self.assert_refused("baton-meta", "--ttl", "5s", says="--ttl: means nothing without --etcd")
         self.assert_refused("baton-meta", "--etdc", "http://127.0.0.1:1", says="did you mean --etcd?")
         self.assert_refused("baton-meta", *etcd, "--ttl", "0s", says="must be between 1s and 10m")
         self.assert_refused("baton-meta", *etcd, "--ttl", "soon", says="wants a duration")
