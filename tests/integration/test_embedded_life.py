@@ -189,6 +189,16 @@ class Refusals(unittest.TestCase):
                 self.assertEqual(done.returncode, 1)
                 self.assertRegex(done.stderr, re.escape(data) + ".*export.*import")
 
+    def test_it_ends_well(self):
+        """SIGTERM: exit status 0, also before anybody has called."""
+        with tempfile.TemporaryDirectory() as data:
+            argv = [META, "--data", data, "--listen", "127.0.0.1:0", "--advertise", "127.0.0.1:1", "--http", "off"]
+            with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+                for line in process.stderr:
+                    if "leads with epoch 1" in line:
+                        process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(30), 0)
+
     def start_and_stop(self, argv, data):
         with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as process:
             try:

@@ -81,7 +81,7 @@ static void start(struct kit *k)
             .dedup_bytes = 1 << 20,
             .max_txn_ops = EMBEDDED_TXN_OPS});
     assert_false(err_is(&e));
-    replica_connect(k->replica, NULL, NULL, NULL);
+    replica_connect(k->replica, &(struct replica_links){0});
     replica_lead(k->replica, &lead);
     WAIT_FOR(board_read_epoch(k->board) == lead.epoch);
 }
