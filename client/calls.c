@@ -7,13 +7,13 @@
 typedef struct err decode_kv(struct bytes message, struct arena *memory, struct kv_answer *out);
 
 /* Sends body, which is used up. */
-static struct err call_kv(struct client *c, const char *path, bool reads, struct buf *body,
+static struct err call_kv(struct client *c, const struct client_request *kind, struct buf *body,
                           int64_t deadline_ms, decode_kv *decode, struct arena *memory,
                           struct kv_answer *out)
 {
     struct rpc_answer a = {0};
-    struct client_request req = {
-        .path = path, .body = buf_view(body), .idempotent = reads, .keeps_ids = !reads};
+    struct client_request req = *kind;
+    req.body = buf_view(body);
     struct err e = client_call(c, &req, deadline_ms, &a);
     if (!err_is(&e))
         e = decode(buf_view(&a.message), memory, out);
@@ -24,44 +24,60 @@ static struct err call_kv(struct client *c, const char *path, bool reads, struct
     return e;
 }
 
-struct err client_kv_get(struct client *c, struct bytes key, int64_t deadline_ms,
-                         struct arena *memory, struct kv_answer *out)
+static struct client_request a_read(const char *path, struct kv_freshness freshness)
+{
+    return (struct client_request){
+        .path = path, .idempotent = true, .as_addressed = freshness.consistency == KV_STALE};
+}
+
+static struct client_request a_write(const char *path)
+{
+    return (struct client_request){.path = path, .keeps_ids = true};
+}
+
+struct err client_kv_get(struct client *c, struct bytes key, struct kv_freshness freshness,
+                         int64_t deadline_ms, struct arena *memory, struct kv_answer *out)
 {
     struct buf body = {0};
-    kv_encode_get(key, &body);
-    return call_kv(c, KV_PATH_GET, true, &body, deadline_ms, kv_decode_get, memory, out);
+    struct client_request read = a_read(KV_PATH_GET, freshness);
+    kv_encode_get(key, freshness, &body);
+    return call_kv(c, &read, &body, deadline_ms, kv_decode_get, memory, out);
 }
 
 struct err client_kv_range(struct client *c, const struct kv_range *range, int64_t deadline_ms,
                            struct arena *memory, struct kv_answer *out)
 {
     struct buf body = {0};
+    struct client_request read = a_read(KV_PATH_RANGE, range->freshness);
     kv_encode_range(range, &body);
-    return call_kv(c, KV_PATH_RANGE, true, &body, deadline_ms, kv_decode_range, memory, out);
+    return call_kv(c, &read, &body, deadline_ms, kv_decode_range, memory, out);
 }
 
 struct err client_kv_put(struct client *c, struct bytes key, struct bytes value,
                          int64_t deadline_ms, struct arena *memory, struct kv_answer *out)
 {
     struct buf body = {0};
+    struct client_request write = a_write(KV_PATH_PUT);
     kv_encode_put(key, value, &body);
-    return call_kv(c, KV_PATH_PUT, false, &body, deadline_ms, kv_decode_put, memory, out);
+    return call_kv(c, &write, &body, deadline_ms, kv_decode_put, memory, out);
 }
 
 struct err client_kv_delete(struct client *c, struct bytes key, bool prefix, bool must_exist,
                             int64_t deadline_ms, struct arena *memory, struct kv_answer *out)
 {
     struct buf body = {0};
+    struct client_request write = a_write(KV_PATH_DELETE);
     kv_encode_delete(key, prefix, must_exist, &body);
-    return call_kv(c, KV_PATH_DELETE, false, &body, deadline_ms, kv_decode_delete, memory, out);
+    return call_kv(c, &write, &body, deadline_ms, kv_decode_delete, memory, out);
 }
 
 struct err client_kv_txn(struct client *c, const struct kv_txn *txn, int64_t deadline_ms,
                          struct arena *memory, struct kv_answer *out)
 {
     struct buf body = {0};
+    struct client_request write = a_write(KV_PATH_TXN);
     kv_encode_txn(txn, &body);
-    return call_kv(c, KV_PATH_TXN, false, &body, deadline_ms, kv_decode_txn, memory, out);
+    return call_kv(c, &write, &body, deadline_ms, kv_decode_txn, memory, out);
 }
 
 static int64_t sooner(int64_t a, int64_t b)

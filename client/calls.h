@@ -6,8 +6,9 @@
 #include "client/convert_maintenance.h"
 #include "client/convert_member.h"
 
-struct err client_kv_get(struct client *c, struct bytes key, int64_t deadline_ms,
-                         struct arena *memory, struct kv_answer *out);
+/* A STALE read is answered by a member at one of the client's addresses, not by the leader. */
+struct err client_kv_get(struct client *c, struct bytes key, struct kv_freshness freshness,
+                         int64_t deadline_ms, struct arena *memory, struct kv_answer *out);
 struct err client_kv_range(struct client *c, const struct kv_range *range, int64_t deadline_ms,
                            struct arena *memory, struct kv_answer *out);
 struct err client_kv_put(struct client *c, struct bytes key, struct bytes value,

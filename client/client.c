@@ -139,7 +139,7 @@ static size_t id_of(struct client *c, struct effort *f, struct rpc_metadata *out
 static struct err attempt(struct client *c, struct effort *f, struct rpc_answer *out)
 {
     struct rpc_metadata id;
-    if (!c->view.leader[0]) {
+    if (!c->view.leader[0] && !f->req->as_addressed) {
         struct err e = discover(c, f->deadline_ms);
         if (err_is(&e) && !(e.code == ERR_NO_LEADER && f->req->any_member)) {
             rpc_answer_close(out);
@@ -149,13 +149,14 @@ static struct err attempt(struct client *c, struct effort *f, struct rpc_answer 
         }
     }
     char addr[LEADER_ADDR_MAX];
-    memcpy(addr, leader_view_pick(&c->view), sizeof addr);
+    memcpy(addr, f->req->as_addressed ? leader_view_seed(&c->view) : leader_view_pick(&c->view),
+           sizeof addr);
     size_t n = id_of(c, f, &id);
     struct err e = rpc_channel_call(channel_to(c, addr), f->req->path, f->req->body, &id, n,
                                     f->deadline_ms, out);
     if (retry_may_pass(e.code) || e.code == ERR_TIMEOUT)
         leader_view_failed(&c->view, addr);
-    else if (!f->req->any_member)
+    else if (!f->req->any_member && !f->req->as_addressed)
         leader_view_learn(&c->view, &(struct leader_claim){.addr = addr, .epoch = out->epoch});
     learn_from(c, out);
     return e;

@@ -17,10 +17,11 @@ void client_free(struct client *c);
 struct client_request {
     const char *path;
     struct bytes body;
-    bool idempotent; /* may run any number of times */
-    bool keeps_ids;  /* the service executes a request id once: one is made, and kept over all
-                        attempts */
-    bool any_member; /* whoever is reached may answer, known leader or not */
+    bool idempotent;   /* may run any number of times */
+    bool keeps_ids;    /* the service executes a request id once: one is made, and kept over all
+                          attempts */
+    bool any_member;   /* whoever is reached may answer, known leader or not */
+    bool as_addressed; /* goes to one of the addresses that were given, not to the leader */
 };
 
 /* One call, sent again where client/core/retry.h allows. deadline_ms is on the scale of

@@ -8,11 +8,19 @@
 #define KV_PATH_DELETE "/baton.v1.KvService/Delete"
 #define KV_PATH_TXN "/baton.v1.KvService/Txn"
 
+/* How fresh a read must be, see kv.proto. */
+enum kv_consistency { KV_LEASE, KV_QUORUM, KV_STALE };
+struct kv_freshness {
+    enum kv_consistency consistency;
+    int64_t min_revision; /* 0: any */
+};
+
 struct kv_range {
     struct bytes key, end; /* end empty: to the end of all keys */
     bool prefix;           /* instead of end: what starts with key */
     uint32_t limit;        /* 0: as the service likes */
     bool keys_only, count_only;
+    struct kv_freshness freshness;
 };
 
 struct kv_item {
@@ -42,7 +50,7 @@ struct kv_answer {
 };
 
 /* Encoded messages replace what out held. */
-void kv_encode_get(struct bytes key, struct buf *out);
+void kv_encode_get(struct bytes key, struct kv_freshness freshness, struct buf *out);
 void kv_encode_range(const struct kv_range *range, struct buf *out);
 void kv_encode_put(struct bytes key, struct bytes value, struct buf *out);
 void kv_encode_delete(struct bytes key, bool prefix, bool must_exist, struct buf *out);

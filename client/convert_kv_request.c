@@ -13,10 +13,22 @@ static void pack(const ProtobufCMessage *m, struct buf *out)
     out->len = protobuf_c_message_pack(m, out->data);
 }
 
-void kv_encode_get(struct bytes key, struct buf *out)
+static Baton__V1__Consistency consistency_of(enum kv_consistency c)
+{
+    static const Baton__V1__Consistency all[] = {
+        [KV_LEASE] = BATON__V1__CONSISTENCY__CONSISTENCY_LEASE,
+        [KV_QUORUM] = BATON__V1__CONSISTENCY__CONSISTENCY_QUORUM,
+        [KV_STALE] = BATON__V1__CONSISTENCY__CONSISTENCY_STALE,
+    };
+    return all[c];
+}
+
+void kv_encode_get(struct bytes key, struct kv_freshness freshness, struct buf *out)
 {
     Baton__V1__GetRequest m = BATON__V1__GET_REQUEST__INIT;
     m.key = data(key);
+    m.consistency = consistency_of(freshness.consistency);
+    m.min_revision = freshness.min_revision;
     pack(&m.base, out);
 }
 
@@ -29,6 +41,8 @@ void kv_encode_range(const struct kv_range *range, struct buf *out)
     m.limit = range->limit;
     m.keys_only = range->keys_only;
     m.count_only = range->count_only;
+    m.consistency = consistency_of(range->freshness.consistency);
+    m.min_revision = range->freshness.min_revision;
     pack(&m.base, out);
 }
 

@@ -77,7 +77,7 @@ static void make_operation(struct bench *b, struct slot *s)
     if (s->put)
         kv_encode_put(bytes_str(key), bytes_of(b->value, b->cfg->value_bytes), &s->request);
     else
-        kv_encode_get(bytes_str(key), &s->request);
+        kv_encode_get(bytes_str(key), (struct kv_freshness){0}, &s->request);
     s->id[0] = 0;
     if (s->put && b->cfg->request_ids)
         request_id_make(&b->rng, b->view.revision, s->id);

@@ -66,7 +66,10 @@ static enum exit_code code_of(enum err_code code)
 
 int cli_fail(const struct err *e)
 {
-    fprintf(stderr, "batonctl: %s (%s)\n", e->message, err_word(e->code));
+    if (e->code == ERR_USAGE)
+        fprintf(stderr, "batonctl: %s\n", e->message);
+    else
+        fprintf(stderr, "batonctl: %s (%s)\n", e->message, err_word(e->code));
     return code_of(e->code);
 }
 
@@ -78,11 +81,28 @@ static int usage_error(const char *message)
 
 /* --- help --- */
 
-static void list_commands(struct buf *out)
+/* Whether a command is one of a group: "kv get" of "kv". Every command is of the group NULL. */
+static bool is_of_group(const struct command *command, const char *group)
+{
+    size_t len = group ? strlen(group) : 0;
+    return !group || (!strncmp(command->name, group, len) && command->name[len] == ' ');
+}
+
+static bool is_group(const char *word)
+{
+    for (size_t i = 0; i < command_count; i++)
+        if (is_of_group(commands[i], word))
+            return true;
+    return false;
+}
+
+static void list_commands(struct buf *out, const char *group)
 {
     buf_str(out, "Commands:\n");
     for (size_t i = 0; i < command_count; i++) {
         struct buf left = {0};
+        if (!is_of_group(commands[i], group))
+            continue;
         buf_printf(&left, "%s %s", commands[i]->name, commands[i]->words);
         buf_printf(out, "  %-34s %s\n", (const char *)left.data, commands[i]->about);
         buf_close(&left);
@@ -90,6 +110,14 @@ static void list_commands(struct buf *out)
     buf_str(out, "\n`batonctl help COMMAND` tells more. Exit codes: 0 done, 1 failed, 2 usage, 3 "
                  "not found or "
                  "a\ncomparison failed, 4 unavailable.");
+}
+
+static void help_of_group(const char *group)
+{
+    struct buf list = {0};
+    list_commands(&list, group);
+    puts((const char *)list.data);
+    buf_close(&list);
 }
 
 void cli_help(const struct command *command)
@@ -106,7 +134,7 @@ void cli_help(const struct command *command)
             buf_str(&footer, command->footer);
     } else {
         buf_str(&usage, "[OPTIONS] COMMAND [WORDS]");
-        list_commands(&footer);
+        list_commands(&footer, NULL);
     }
     struct option_set set = {
         .program = "batonctl",
@@ -121,15 +149,36 @@ void cli_help(const struct command *command)
     buf_close(&footer);
 }
 
+static int unknown_command(char **words, int count)
+{
+    struct buf text = {0};
+    buf_printf(&text, "no command '%s", words[0]);
+    if (count > 1)
+        buf_printf(&text, " %s", words[1]);
+    buf_str(&text, "'");
+    bool first = true;
+    for (size_t i = 0; i < command_count; i++)
+        if (is_of_group(commands[i], words[0])) {
+            buf_printf(&text, "%s%s", first ? "; there are: " : ", ", commands[i]->name);
+            first = false;
+        }
+    if (first)
+        buf_str(&text, "; `batonctl help` lists them");
+    int code = usage_error((const char *)text.data);
+    buf_close(&text);
+    return code;
+}
+
 static int run_help(struct cli *c, char **words, int count)
 {
     int used;
     const struct command *command = count ? cli_find(words, count, &used) : NULL;
-    if (count && !command) {
-        fprintf(stderr, "batonctl: no command '%s'\n", words[0]);
-        return EXIT_USAGE;
-    }
-    cli_help(command);
+    if (count && !command && !(count == 1 && is_group(words[0])))
+        return unknown_command(words, count);
+    if (count && !command)
+        help_of_group(words[0]);
+    else
+        cli_help(command);
     return EXIT_OK;
 }
 
@@ -192,31 +241,11 @@ static void expand_short(int argc, char **argv)
             argv[i] = (char *)"--output";
 }
 
-static int unknown_command(char **words, int count)
-{
-    struct buf text = {0};
-    size_t len = strlen(words[0]);
-    buf_printf(&text, "no command '%s", words[0]);
-    if (count > 1)
-        buf_printf(&text, " %s", words[1]);
-    buf_str(&text, "'");
-    bool first = true;
-    for (size_t i = 0; i < command_count; i++)
-        if (!strncmp(commands[i]->name, words[0], len) && commands[i]->name[len] == ' ') {
-            buf_printf(&text, "%s%s", first ? "; there are: " : ", ", commands[i]->name);
-            first = false;
-        }
-    if (first)
-        buf_str(&text, "; `batonctl help` lists them");
-    int code = usage_error((const char *)text.data);
-    buf_close(&text);
-    return code;
-}
-
 static int wrong_words(const struct command *c)
 {
     struct buf text = {0};
-    buf_printf(&text, "%s: usage: batonctl %s %s", c->name, c->name, c->words);
+    buf_printf(&text, "%s: usage: batonctl %s%s%s", c->name, c->name, *c->words ? " " : "",
+               c->words);
     int code = usage_error((const char *)text.data);
     buf_close(&text);
     return code;
@@ -236,11 +265,16 @@ static int run(const struct command *command, char **words, int count)
     return fflush(stdout) == 0 ? code : EXIT_FAILED;
 }
 
-static int show(enum option_show what, const struct command *command)
+static int show(enum option_show what, char **words, int count)
 {
     if (what == OPTION_SHOW_VERSION)
         return run_version(&cli, NULL, 0);
-    cli_help(command);
+    int used;
+    const struct command *command = cli_find(words, count, &used);
+    if (!command && count && is_group(words[0]))
+        help_of_group(words[0]);
+    else
+        cli_help(command);
     return EXIT_OK;
 }
 
@@ -275,7 +309,7 @@ int cli_main(int argc, char **argv)
     const struct command *command =
         !err_is(&e) && count > 1 ? cli_find(words + 1, count - 1, &used) : NULL;
     if (!err_is(&e) && what != OPTION_SHOW_NOTHING)
-        return show(what, command);
+        return show(what, words + 1, count - 1);
     if (err_is(&e))
         return usage_error(e.message);
     if (count <= 1)

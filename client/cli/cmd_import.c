@@ -95,8 +95,8 @@ static struct err read_mark(struct importing *m)
 {
     struct kv_answer a;
     arena_clear(&m->answers);
-    struct err e =
-        client_kv_get(m->cli->client, bytes_str(MARK_KEY), cli_deadline(m->cli), &m->answers, &a);
+    struct err e = client_kv_get(m->cli->client, bytes_str(MARK_KEY), (struct kv_freshness){0},
+                                 cli_deadline(m->cli), &m->answers, &a);
     m->mark[0] = 0;
     if (!err_is(&e) && a.item_count)
         snprintf(m->mark, sizeof m->mark, "%.*s", (int)a.items[0].value.len,

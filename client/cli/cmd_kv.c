@@ -23,6 +23,33 @@ void print_bytes(struct bytes b)
     fwrite(b.data, 1, b.len, stdout);
 }
 
+static const char *consistency;
+static int64_t min_revision;
+
+/* Of the tables of get and of range. */
+#define CONSISTENCY_ROW                                                                            \
+    {                                                                                              \
+        .group = "How fresh", .name = "consistency", .kind = OPTION_CHOICE,                        \
+        .target = &consistency, .fallback = "lease", .choices = "lease|quorum|stale",              \
+        .help = "Who answers: the leader, by its lease; the leader, once etcd has confirmed it; "  \
+                "or whoever is at --addr, with what it has."                                       \
+    }
+#define MIN_REVISION_ROW                                                                           \
+    {                                                                                              \
+        .name = "min-revision", .kind = OPTION_INT, .target = &min_revision, .fallback = "0",      \
+        .value = "N", .min = 0, .max = INT64_MAX, .help = "Wait until the state has revision N."   \
+    }
+
+static struct kv_freshness freshness(void)
+{
+    enum kv_consistency c = !strcmp(consistency, "quorum")  ? KV_QUORUM
+                            : !strcmp(consistency, "stale") ? KV_STALE
+                                                            : KV_LEASE;
+    return (struct kv_freshness){.consistency = c, .min_revision = min_revision};
+}
+
+static const struct option_row get_rows[] = {CONSISTENCY_ROW, MIN_REVISION_ROW};
+
 static int not_found(const char *key)
 {
     fprintf(stderr, "batonctl: %s: no such key\n", key);
@@ -32,8 +59,8 @@ static int not_found(const char *key)
 static int run_get(struct cli *cli, char **words, int count)
 {
     struct kv_answer a;
-    struct err e =
-        client_kv_get(cli->client, bytes_str(words[0]), cli_deadline(cli), &cli->memory, &a);
+    struct err e = client_kv_get(cli->client, bytes_str(words[0]), freshness(), cli_deadline(cli),
+                                 &cli->memory, &a);
     if (err_is(&e))
         return cli_fail(&e);
     if (a.item_count == 0)
@@ -57,6 +84,8 @@ const struct command command_get = {.name = "kv get",
                                         "create_revision, version. A key or value that is\n"
                                         "no UTF-8 stands in base64 under key_base64 or "
                                         "value_base64. Exit code 3 when there is no such key.",
+                                    .rows = get_rows,
+                                    .row_count = 2,
                                     .run = run_get};
 
 static void read_all(FILE *from, struct buf *out)
@@ -162,6 +191,8 @@ static const struct option_row range_rows[] = {
      .kind = OPTION_FLAG,
      .target = &count_only,
      .help = "Only how many there are."},
+    CONSISTENCY_ROW,
+    MIN_REVISION_ROW,
 };
 
 static struct json_object *range_json(void)
@@ -261,7 +292,8 @@ static int print_range(struct cli *cli, struct kv_range *range)
 
 static int run_range(struct cli *cli, char **words, int count)
 {
-    struct kv_range range = {.keys_only = keys_only, .count_only = count_only};
+    struct kv_range range = {
+        .keys_only = keys_only, .count_only = count_only, .freshness = freshness()};
     struct buf end = {0};
     if (by_prefix && count != 1) {
         struct err e = err_make(ERR_USAGE, "kv range --prefix takes one key, the prefix");
@@ -287,5 +319,5 @@ const struct command command_range = {
               "each of its own\n"
               "moment.",
     .rows = range_rows,
-    .row_count = 4,
+    .row_count = 6,
     .run = run_range};

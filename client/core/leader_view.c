@@ -5,7 +5,7 @@
 static bool is_address(const char *s, size_t len)
 {
     const char *colon = memrchr(s, ':', len);
-    if (!colon || colon == s || len >= LEADER_ADDR_MAX)
+    if (!colon || colon == s || len >= LEADER_ADDR_MAX || memchr(s, '/', len))
         return false;
     size_t digits = (size_t)(s + len - colon - 1);
     return digits >= 1 && digits <= 5 && strspn(colon + 1, "0123456789") >= digits;
@@ -14,7 +14,8 @@ static bool is_address(const char *s, size_t len)
 static struct err add_seed(struct leader_view *v, const char *s, size_t len)
 {
     if (!is_address(s, len))
-        return err_make(ERR_USAGE, "'%.*s' is no address: host:port is wanted", (int)len, s);
+        return err_make(ERR_USAGE, "'%.*s' is no address: host:port is wanted, without http://",
+                        (int)len, s);
     if (v->count == LEADER_SEEDS_MAX)
         return err_make(ERR_USAGE, "more than %d addresses", LEADER_SEEDS_MAX);
     snprintf(v->seeds[v->count++], LEADER_ADDR_MAX, "%.*s", (int)len, s);
@@ -33,9 +34,14 @@ struct err leader_view_init(struct leader_view *v, const char *addresses)
     }
 }
 
+const char *leader_view_seed(const struct leader_view *v)
+{
+    return v->seeds[v->next];
+}
+
 const char *leader_view_pick(const struct leader_view *v)
 {
-    return v->leader[0] ? v->leader : v->seeds[v->next];
+    return v->leader[0] ? v->leader : leader_view_seed(v);
 }
 
 static bool says(const char *s)

@@ -28,7 +28,9 @@ struct leader_claim {
 
 /* "host:port[,host:port...]"; USAGE errors name the part that is wrong. */
 struct err leader_view_init(struct leader_view *v, const char *addresses);
-/* The leader, or the seed whose turn it is. Borrowed until the view changes. */
+/* The seed whose turn it is. Borrowed until the view changes, as the next. */
+const char *leader_view_seed(const struct leader_view *v);
+/* The leader, or the seed whose turn it is. */
 const char *leader_view_pick(const struct leader_view *v);
 /* A claim counts when its epoch is not below the one known; one of another cluster starts the view
  * anew, because its epochs do not compare. true: the leader changed. */

@@ -94,6 +94,34 @@ class Commands(ClusterTest):
         self.assertEqual(done.stdout, b"r/0298\tr/0298\nr/0299\tr/0299\n")
         self.fails(2, "kv", "range", "--prefix", says="takes one key")
 
+    def test_freshness(self):
+        revision = self.ok("kv", "put", "fresh", "1")["revision"]
+        follower = next(address for name, address in self.all.members.items() if name != self.all.wait_leader()[0])
+        for level in ("lease", "quorum", "stale"):
+            done = run(follower, "-o", "json", "kv", "get", "fresh", "--consistency", level,
+                       "--min-revision", str(revision))
+            self.assertEqual(json.loads(done.stdout)["value"], "1", done.stderr)
+            self.assertEqual(self.ok("kv", "range", "fresh", "--prefix", "--consistency", level)["kvs"][0]["value"], "1")
+        self.fails(4, "--timeout", "300ms", "kv", "get", "fresh", "--consistency", "stale",
+                   "--min-revision", str(revision + 1000000))
+        self.fails(2, "kv", "get", "fresh", "--consistency", "strong", says="lease|quorum|stale")
+
+    def test_help_and_wrong_words(self):
+        for words in (["help", "kv"], ["kv", "--help"]):
+            shown = run(self.proxy, *words)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertIn(b"kv range", shown.stdout)
+            self.assertNotIn(b"history", shown.stdout)
+        self.assertIn(b"history", run(self.proxy, "--help").stdout)
+        self.assertIn(b"--keys-only", run(self.proxy, "help", "kv", "range").stdout)
+        self.fails(2, "help", "nosuch", says="no command 'nosuch'")
+        self.fails(2, "help", "kv", "nosuch", says="kv get, kv put")
+        self.fails(2, "kv", says="kv get, kv put")
+        self.fails(2, "leader", "now", says="usage: batonctl leader\n")
+        done = run("http://" + self.proxy, "leader")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"without http://", done.stderr)
+
     def test_transactions(self):
         clauses = ("if lock version = 0", "put lock me", "else get lock")
         self.assertTrue(self.ok("kv", "txn", *clauses)["succeeded"])
