@@ -35,9 +35,9 @@ class History:
     def handover_gap(self, epoch):
         """Seconds from the last answer of the leader of `epoch` to the first of a later one."""
         done = [op for op in self.ops if op.code == "OK" and op.epoch]
-        firsts = [op.end for op in done if op.epoch > epoch]
-        lasts = [op.end for op in done if op.epoch <= epoch and firsts and op.end <= min(firsts)]
-        return min(firsts) - max(lasts) if lasts else None
+        first = min((op.end for op in done if op.epoch > epoch), default=0)
+        last = max((op.end for op in done if op.epoch <= epoch and op.end <= first), default=None)
+        return first - last if last else None
 
     def longest_call(self, at, seconds=1.0):
         """Seconds of the longest call in flight between `at` and so much later."""
