@@ -219,10 +219,37 @@ static void without_space_nothing_is_lost_and_the_leader_stays(struct world *w)
     expect(w, w->checker->takeovers == 1, "the leader stays");
     struct op *read = send_op(w, 1, OP_QUORUM_READ, "beta", 0);
     expect_done(w, read, 2000);
+    expect(w, !member_reads(w, &w->members[0]), "its gate has run out");
+    struct op *leased = send_op(w, 2, OP_READ, "beta", 0);
+    expect_done(w, leased, 2000);
     w->etcd.no_space = false;
     run_ms(w, 2000);
-    struct op *later = begin_put(w, 2, "alpha");
+    struct op *later = begin_put(w, 3, "alpha");
     expect_done(w, later, 2000);
+    op_release(op);
+    op_release(read);
+    op_release(leased);
+    op_release(later);
+}
+
+/* The first attempt may apply once there is room again, and the settling commit needs room as well:
+ * nothing can be said of the batch, but the leader leads on and its reads are confirmed. */
+static void what_cannot_be_settled_without_space_waits_for_it(struct world *w)
+{
+    given_a_leader_and_two_candidates(w);
+    script_add(w, (struct rule){"commit", NET_REQUEST, 0, 1, NET_HOLD});
+    struct op *op = send_op(w, 0, OP_PUT, "alpha", 0);
+    expect_held(w, "commit", NET_REQUEST, 1000);
+    w->etcd.no_space = true;
+    run_ms(w, 6000);
+    expect(w, w->checker->takeovers == 1 && !op->done, "the leader stays, and says nothing");
+    struct op *read = send_op(w, 1, OP_QUORUM_READ, "alpha", 0);
+    expect_done(w, read, 2000);
+    w->etcd.no_space = false;
+    net_release(w, "commit", NET_REQUEST);
+    struct op *later = begin_put(w, 2, "alpha");
+    expect_done(w, later, 3000);
+    expect(w, w->checker->takeovers == 1, "it leads on");
     op_release(op);
     op_release(read);
     op_release(later);
@@ -278,6 +305,10 @@ const struct hole holes_of_writes[] = {
     {"request_sent_twice_to_one_leader_happens_once",
      request_sent_twice_to_one_leader_happens_once,
      BUG_NO_DEDUP,
+     {0}},
+    {"what_cannot_be_settled_without_space_waits_for_it",
+     what_cannot_be_settled_without_space_waits_for_it,
+     -1,
      {0}},
     {"without_space_nothing_is_lost_and_the_leader_stays",
      without_space_nothing_is_lost_and_the_leader_stays,

@@ -327,6 +327,25 @@ static void learns_the_limit_and_writes_nothing(void **state)
     etcd_process_free(roomy);
 }
 
+static void learns_the_quota(void **state)
+{
+    static const char *const flags[] = {"--quota-backend-bytes", "16777216", NULL};
+    struct etcd_process *small = etcd_process_start(flags);
+    struct etcd_client *c = client_of(etcd_process_url(server)),
+                       *d = client_of(etcd_process_url(small));
+    int64_t bytes;
+    assert_int_equal(etcd_learn_quota(c, 0, 10000, &bytes).code, ERR_OK);
+    assert_int_equal(bytes, 2147483648); /* etcd's own */
+    assert_int_equal(etcd_learn_quota(d, 0, 10000, &bytes).code, ERR_OK);
+    assert_int_equal(bytes, 16777216);
+    etcd_process_kill(small, SIGKILL);
+    assert_int_equal(etcd_learn_quota(d, 0, 10000, &bytes).code, ERR_UNREACHABLE);
+    assert_int_equal(bytes, 0);
+    etcd_client_free(c);
+    etcd_client_free(d);
+    etcd_process_free(small);
+}
+
 static void tells_the_status(void **state)
 {
     struct etcd_client *c = client_of(etcd_process_url(server));
@@ -534,6 +553,7 @@ int main(void)
         cmocka_unit_test(leases_live_and_die),
         cmocka_unit_test(refusals_have_codes),
         cmocka_unit_test(learns_the_limit_and_writes_nothing),
+        cmocka_unit_test(learns_the_quota),
         cmocka_unit_test(tells_the_status),
         cmocka_unit_test(a_dead_endpoint_is_left),
         cmocka_unit_test(a_stopped_server_leaves_it_open),

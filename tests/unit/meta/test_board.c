@@ -98,6 +98,39 @@ static void a_released_leader_is_not_named(void **state)
     assert_false(leader.known);
 }
 
+static int told;
+
+static void on_change(void *arg)
+{
+    told++;
+}
+
+/* etcd that is out of space takes probes, but no commits. */
+static void a_leader_that_is_proven_may_be_named(void **state)
+{
+    struct board *b = *state;
+    struct board_leader leader;
+    struct board_self self;
+    lead(b, 3, -1);
+    board_leader(b, &leader);
+    assert_false(leader.known);
+    board_listen(b, on_change, NULL);
+    board_prove(b, 3, clock_boot_ms() + 60000);
+    board_prove(b, 3, clock_boot_ms() + 70000);
+    assert_int_equal(told, 1);
+    board_listen(b, NULL, NULL);
+    board_leader(b, &leader);
+    board_self(b, &self);
+    assert_true(leader.known && self.proven);
+    assert_int_equal(board_read_epoch(b), 0); /* it opens no gate */
+    board_close_gate(b, 3);
+    board_leader(b, &leader);
+    assert_false(leader.known);
+    lead(b, 5, -1); /* what was proven is not this epoch */
+    board_leader(b, &leader);
+    assert_false(leader.known);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -106,6 +139,7 @@ int main(void)
         TEST(a_deadline_that_passed_does_not_spoil_a_snapshot),
         TEST(an_epoch_is_not_mentioned_before_it_is_served),
         TEST(a_released_leader_is_not_named),
+        TEST(a_leader_that_is_proven_may_be_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -355,8 +355,10 @@ static void a_probe_beside_a_batch_in_flight_settles_nothing(void **state)
     assert_false(out.done);
     out = tick(c, commit_next_ms(c));
     assert_true(is_probe(&out));
-    out = succeed(c, out.attempt.attempt, 60, commit_next_ms(c)); /* holds, for now */
+    uint64_t probe = out.attempt.attempt;
+    out = succeed(c, probe, 60, commit_next_ms(c)); /* holds, for now */
     assert_false(out.done);
+    assert_int_equal(out.proof_attempt, probe); /* but the leadership was in force */
     out = tick(c, commit_next_ms(c));
     assert_true(is_settle(&out));
 }

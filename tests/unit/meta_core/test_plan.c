@@ -239,6 +239,30 @@ static void limits_are_checked(void **state)
     free(big);
 }
 
+/* etcd is nearly full: what makes room is taken, and what was done is done. */
+static void puts_are_refused_while_they_are(void **state)
+{
+    struct world *w = *state;
+    struct plan_answer *answer;
+    struct err full = err_make(ERR_NO_SPACE, "full"), refusal = OK_ERR;
+    struct plan_request before = with_id(put_request("a", "1"), "an id that was used before"),
+                        put = put_request("b", "1"), deletion = delete_request("a"), txn = {0};
+    begin(w);
+    assert_int_equal(add(w, &before, &answer), PLAN_TAKEN);
+    commit(w);
+    w->limits.no_puts = &full;
+    begin(w);
+    assert_int_equal(plan_add(&w->batch, &put, &answer, &refusal), PLAN_REFUSED);
+    assert_int_equal(refusal.code, ERR_NO_SPACE);
+    assert_int_equal(add(w, &before, &answer), PLAN_ANSWERED);
+    assert_int_equal(add(w, &deletion, &answer), PLAN_TAKEN);
+    request_then(&txn, (struct request_op[]){get_op("x"), put_op("y", "1")}, 2);
+    assert_int_equal(add(w, &txn, &answer), PLAN_REFUSED);
+    txn.then_count = 1;
+    assert_int_equal(add(w, &txn, &answer), PLAN_TAKEN);
+    commit(w);
+}
+
 /* ---- batches ---- */
 
 static void writers_of_one_key_take_turns(void **state)
@@ -345,6 +369,7 @@ int main(void)
         TEST(a_get_sees_what_its_txn_wrote_before),
         TEST(a_branch_that_writes_a_key_twice_is_refused),
         TEST(limits_are_checked),
+        TEST(puts_are_refused_while_they_are),
         TEST(writers_of_one_key_take_turns),
         TEST(what_was_read_stays_until_the_commit),
         TEST(a_full_batch_says_so),
