@@ -26,12 +26,36 @@ static void resume(struct waiter *waiter, const struct err *err, uint64_t epoch)
         kv_fail(w.service, w.call, err);
 }
 
+static bool is_gone(const struct waiter *waiter)
+{
+    return rpc_call_is_gone(((const struct kv_waiter *)waiter)->call);
+}
+
+static void on_gone(void *waiting, uint64_t id)
+{
+    waiting_cancel(waiting, id);
+}
+
+/* The same one each time it waits. */
+static uint64_t id_of(struct service_kv *s, struct rpc_call *call)
+{
+    uint64_t id = (uintptr_t)rpc_call_user(call);
+    if (!id) {
+        id = waiting_new_id(s->waiting);
+        rpc_call_set_user(call, (void *)(uintptr_t)id);
+        rpc_call_on_gone(call, on_gone, s->waiting, id);
+    }
+    return id;
+}
+
 static void begin_waiting(struct service_kv *s, const struct kv_waiter *what)
 {
     struct kv_waiter *w = mem_dup(what, sizeof *what);
     meta_count_wait(what->waiter.revision ? META_WAIT_REVISION : META_WAIT_CONFIRMED);
     w->service = s;
     w->waiter.deadline_ms = rpc_call_deadline_ms(w->call);
+    w->waiter.id = id_of(s, w->call);
+    w->waiter.is_gone = is_gone;
     w->waiter.resume = resume;
     struct err e = waiting_add(s->waiting, &w->waiter);
     if (!err_is(&e))

@@ -13,12 +13,20 @@
 enum { EARLY_MAX_MS = 100, EARLY_PART = 8 };
 enum { EXPIRE_STEP_MS = 10 }; /* deadlines are looked at no more often */
 
-enum note_kind { NOTE_ADD, NOTE_CONFIRMED, NOTE_APPLIED, NOTE_ROLE, NOTE_DRAIN, NOTE_STOP };
+enum note_kind {
+    NOTE_ADD,
+    NOTE_CONFIRMED,
+    NOTE_APPLIED,
+    NOTE_ROLE,
+    NOTE_CANCEL,
+    NOTE_DRAIN,
+    NOTE_STOP
+};
 
 struct note {
     enum note_kind kind;
     struct waiter *waiter;
-    uint64_t epoch, ticket;
+    uint64_t epoch, ticket, id;
     int64_t revision;
 };
 
@@ -32,6 +40,7 @@ struct waiting {
     struct queue *notes;
     pthread_t thread;
     _Atomic size_t count;
+    _Atomic uint64_t last_id;
     _Atomic bool closed;
     _Atomic int64_t least; /* revision that anybody waits for; INT64_MAX: nobody does */
 
@@ -63,6 +72,16 @@ struct err waiting_add(struct waiting *w, struct waiter *waiter)
     }
     push(w, (struct note){.kind = NOTE_ADD, .waiter = waiter});
     return OK_ERR;
+}
+
+uint64_t waiting_new_id(struct waiting *w)
+{
+    return atomic_fetch_add(&w->last_id, 1) + 1;
+}
+
+void waiting_cancel(struct waiting *w, uint64_t id)
+{
+    push(w, (struct note){.kind = NOTE_CANCEL, .id = id});
 }
 
 void waiting_on_confirmed(struct waiting *w, uint64_t epoch, uint64_t ticket)
@@ -102,6 +121,11 @@ static void resume_at(struct waiting *w, struct list *l, struct waiter **at, con
         l->tail = at;
     atomic_fetch_sub(&w->count, 1);
     waiter->resume(waiter, err, epoch);
+}
+
+static struct err gone(void)
+{
+    return err_make(ERR_CANCELLED, "the caller waits no more");
 }
 
 static struct err no_leader(void)
@@ -189,6 +213,10 @@ static void add(struct waiting *w, struct waiter *waiter)
         refuse_new(w, waiter, no_leader());
         return;
     }
+    if (waiter->is_gone && waiter->is_gone(waiter)) { /* its cancellation may have come before */
+        refuse_new(w, waiter, gone());
+        return;
+    }
     waiter->until_ms = until(waiter);
     w->next_ms = waiter->until_ms < w->next_ms ? waiter->until_ms : w->next_ms;
     if (waiter->revision) {
@@ -198,6 +226,16 @@ static void add(struct waiting *w, struct waiter *waiter)
         append(&w->for_leader, waiter);
         waiter->ticket = replica_ask(w->replica);
     }
+}
+
+static void cancel_in(struct waiting *w, struct list *l, uint64_t id)
+{
+    struct err e = gone();
+    struct waiter **at = &l->head;
+    while (*at && (*at)->id != id)
+        at = &(*at)->next;
+    if (*at)
+        resume_at(w, l, at, &e, 0);
 }
 
 static struct err out_of_time(struct waiting *w, const struct waiter *waiter)
@@ -256,6 +294,10 @@ static bool handle(struct waiting *w, const struct note *note)
             struct err e = no_leader();
             end_all(w, &e, true);
         }
+        break;
+    case NOTE_CANCEL:
+        cancel_in(w, &w->for_leader, note->id);
+        cancel_in(w, &w->for_revision, note->id);
         break;
     case NOTE_DRAIN:
         drain(w);

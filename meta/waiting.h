@@ -22,8 +22,11 @@ struct waiter {
     int64_t revision;    /* until the state holds it; 0: until the leadership is confirmed */
     bool needs_leader;   /* ends with NOT_LEADER once this member leads no more */
     int64_t deadline_ms; /* of the caller (clock_boot_ms); INT64_MAX: none */
+    uint64_t id;         /* for waiting_cancel; 0: none */
+    /* Whether waiting_cancel was called, or is about to be; NULL: never. */
+    bool (*is_gone)(const struct waiter *w);
     /* err OK: go on; epoch is that of the confirmed leadership (0: waited for a revision).
-     * NOT_LEADER, TIMEOUT, DRAINING: why it waits no more. */
+     * NOT_LEADER, TIMEOUT, DRAINING, CANCELLED: why it waits no more. */
     void (*resume)(struct waiter *w, const struct err *err, uint64_t epoch);
     /* inside */
     struct waiter *next;
@@ -39,6 +42,11 @@ void waiting_stop(struct waiting *w);
 
 /* Any thread. An error (OVERLOADED, DRAINING) leaves `waiter` the caller's. */
 struct err waiting_add(struct waiting *w, struct waiter *waiter);
+
+/* A number that none has yet. Any thread. */
+uint64_t waiting_new_id(struct waiting *w);
+/* Nobody waits for that one any more; nothing when it is not there. Any thread, never blocks. */
+void waiting_cancel(struct waiting *w, uint64_t id);
 
 /* ---- what they wait for; any thread, never blocks; NULL is allowed ---- */
 /* Every ticket of replica_ask up to this one is confirmed for the leadership of `epoch`. */

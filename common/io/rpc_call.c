@@ -18,6 +18,7 @@
 static void on_arrived(struct rpc_call *call, bool ok);
 static void on_answered(struct rpc_call *call, bool ok);
 static void on_handed_over(struct rpc_call *call, bool ok);
+static void on_closed(struct rpc_call *call, bool ok);
 
 static struct rpc_call *slot_new(struct rpc_queue *q)
 {
@@ -32,6 +33,7 @@ static struct rpc_call *slot_new(struct rpc_queue *q)
     call->arrived = (struct rpc_tag){.on = on_arrived, .call = call};
     call->answered = (struct rpc_tag){.on = on_answered, .call = call};
     call->handed_over = (struct rpc_tag){.on = on_handed_over, .call = call};
+    call->closed = (struct rpc_tag){.on = on_closed, .call = call};
     grpc_metadata_array_init(&call->metadata);
     grpc_call_details_init(&call->details);
     return call;
@@ -104,7 +106,36 @@ static void on_arrived(struct rpc_call *call, bool ok)
 
 static void on_answered(struct rpc_call *call, bool ok)
 {
-    rpc_call_release(call);
+    if (!call->gone || --call->batches_open == 0)
+        rpc_call_release(call);
+}
+
+static void on_closed(struct rpc_call *call, bool ok)
+{
+    if (call->cancelled) {
+        __atomic_store_n(&call->is_gone, 1, __ATOMIC_SEQ_CST);
+        call->gone(call->gone_ctx, call->gone_id);
+    }
+    if (--call->batches_open == 0)
+        rpc_call_release(call);
+}
+
+void rpc_call_on_gone(struct rpc_call *call, void (*gone)(void *ctx, uint64_t id), void *ctx,
+                      uint64_t id)
+{
+    PRE(!call->gone && !call->stream);
+    call->gone = gone;
+    call->gone_ctx = ctx;
+    call->gone_id = id;
+    call->batches_open = 2;
+    grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    op.data.recv_close_on_server.cancelled = &call->cancelled;
+    rpc_call_batch(call, &op, 1, &call->closed);
+}
+
+bool rpc_call_is_gone(const struct rpc_call *call)
+{
+    return __atomic_load_n(&call->is_gone, __ATOMIC_SEQ_CST);
 }
 
 void rpc_call_forget_body(struct rpc_call *call)
@@ -131,6 +162,8 @@ static void clear_request(struct rpc_call *call)
     gpr_free(call->peer);
     call->peer = NULL;
     call->user = NULL;
+    call->gone = NULL;
+    call->is_gone = 0;
 }
 
 static void clear_answer(struct rpc_call *call)
@@ -257,8 +290,10 @@ static void send_answer(struct rpc_call *call)
         ops[n++].data.send_message.send_message = &call->message;
     }
     rpc_call_status_op(call, &ops[n++]);
-    ops[n] = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
-    ops[n++].data.recv_close_on_server.cancelled = &call->cancelled;
+    if (!call->gone) {
+        ops[n] = (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+        ops[n++].data.recv_close_on_server.cancelled = &call->cancelled;
+    }
     rpc_call_batch(call, ops, n, &call->answered);
 }
 

@@ -62,6 +62,15 @@ const char *rpc_call_peer(struct rpc_call *call); /* "ipv4:127.0.0.1:4711"; one 
 void *rpc_call_user(const struct rpc_call *call);
 void rpc_call_set_user(struct rpc_call *call, void *user);
 
+/* Of a unary call that is not answered at once: `gone` is called at most once, on a server thread,
+ * when nobody waits for the answer any more (cancelled, out of time, the connection lost); an
+ * answer is still due. It may come while the call is being answered, so only `id` says which one it
+ * is. Once for each call. */
+void rpc_call_on_gone(struct rpc_call *call, void (*gone)(void *ctx, uint64_t id), void *ctx,
+                      uint64_t id);
+/* Set before `gone` is called. */
+bool rpc_call_is_gone(const struct rpc_call *call);
+
 /* --- answers; they copy what they are given --- */
 /* Initial metadata, message and status OK in one batch. */
 void rpc_reply(struct rpc_call *call, struct bytes message, const struct rpc_metadata *initial,

@@ -82,10 +82,10 @@ struct rpc_call {
     const struct rpc_method *method; /* NULL: the slot for paths that no method has */
     void *registered;
     struct rpc_call *next; /* in the pool, or among the answers handed over */
-    struct rpc_tag arrived, answered, written, received, handed_over;
+    struct rpc_tag arrived, answered, written, received, handed_over, closed;
     grpc_call *core;
     gpr_timespec deadline;
-    int64_t arrived_us; /* clock_mono_us */
+    int64_t arrived_us;        /* clock_mono_us */
     grpc_call_details details; /* without a method */
     grpc_metadata_array metadata;
     grpc_byte_buffer *payload;
@@ -94,6 +94,12 @@ struct rpc_call {
     char *path, *peer;
     void *user;
     int cancelled;
+    /* of rpc_call_on_gone: its close is awaited by a batch of its own */
+    void (*gone)(void *ctx, uint64_t id);
+    void *gone_ctx;
+    uint64_t gone_id;
+    int is_gone;      /* atomic */
+    int batches_open; /* the one of the answer, and that of the close; the queue's thread */
     grpc_byte_buffer message;
     bool has_message;
     struct rpc_outgoing initial, trailers;

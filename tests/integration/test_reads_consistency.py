@@ -71,6 +71,7 @@ class Reads(ClusterTest):
             self.assertGreaterEqual(answer.revision, revision)
             self.assertEqual((answer.kv.value, initial["baton-epoch"]), (b"one", str(self.epoch)))
         self.min_revisions()
+        self.callers_that_leave()
         self.senseless_requests()
 
     def min_revisions(self):
@@ -97,6 +98,16 @@ class Reads(ClusterTest):
                 self.assertGreater(answer.revision, now)
                 if answer.revision >= revision:
                     self.assertEqual(answer.kv.value, b"round %d" % round_number)
+
+    def callers_that_leave(self):
+        """What waits for somebody who is gone is dropped: the member has no calls in flight then."""
+        far = self.get(self.leader, b"key").revision + 1000000
+        for name in (self.leader, "proxy"):
+            calls = [self.stub(name).Get.future(kv.GetRequest(key=b"key", min_revision=far)) for _ in range(50)]
+            wait_until("they wait", lambda: self.baton.metric(self.leader, "baton_meta_rpcs_in_flight") >= 50)
+            for call in calls:
+                call.cancel()
+            wait_until("nothing waits", lambda: self.baton.metric(self.leader, "baton_meta_rpcs_in_flight") < 5)
 
     def senseless_requests(self):
         bad = grpc.StatusCode.INVALID_ARGUMENT, "BAD_REQUEST"

@@ -1,6 +1,8 @@
 /* Unary calls between a server and clients in one process. */
 #include "common/base/thread.h"
 #include "tests/lib/rpc_fixture.h"
+#include "tests/lib/wait_for.h"
+#include <stdatomic.h>
 #include <string.h>
 
 static struct held held = HELD_INIT;
@@ -209,6 +211,51 @@ static void a_call_without_answer_times_out(void **state)
     rpc_answer_close(&a);
 }
 
+struct waited {
+    struct fixture *f;
+    struct rpc_answer *answer;
+    bool leaves;
+    struct err err;
+};
+
+static void *call_held(void *arg)
+{
+    struct waited *w = arg;
+    w->err = rpc_channel_call(w->f->channel, "/t.T/Hold", bytes_str("x"), NULL, 0,
+                              in_ms(w->leaves ? 50 : 30000), w->answer);
+    return NULL;
+}
+
+static _Atomic uint64_t gone_id;
+
+static void on_gone(void *ctx, uint64_t id)
+{
+    assert_ptr_equal(ctx, &held);
+    atomic_store(&gone_id, id);
+}
+
+static void a_caller_that_leaves_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t id = 1; id <= 20; id++) {
+        struct rpc_answer a = {0};
+        atomic_store(&gone_id, 0);
+        struct waited w = {.f = f, .answer = &a, .leaves = id % 2 == 0};
+        pthread_t caller = thread_start("caller", call_held, &w);
+        struct rpc_call *call = held_take(&held);
+        assert_false(rpc_call_is_gone(call));
+        rpc_call_on_gone(call, on_gone, &held, id);
+        if (w.leaves)
+            WAIT_FOR(atomic_load(&gone_id) == id);
+        assert_int_equal(rpc_call_is_gone(call), w.leaves);
+        rpc_reply(call, bytes_str("late"), NULL, 0);
+        pthread_join(caller, NULL);
+        assert_int_equal(w.err.code, w.leaves ? ERR_TIMEOUT : ERR_OK);
+        assert_int_equal(atomic_load(&gone_id), w.leaves ? id : 0);
+        rpc_answer_close(&a);
+    }
+}
+
 static void nobody_listening_is_unreachable(void **state)
 {
     struct fixture *f = *state;
@@ -353,6 +400,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(large_messages_pass_and_larger_ones_do_not, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_call_without_answer_times_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_caller_that_leaves_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_listening_is_unreachable, setup, teardown),
         cmocka_unit_test_setup_teardown(a_channel_finds_a_server_that_came_back, setup, teardown),
         cmocka_unit_test_setup_teardown(many_threads_call_at_once, setup, teardown),

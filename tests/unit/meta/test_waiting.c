@@ -153,6 +153,27 @@ static void deadlines_end_the_waiting(void **state)
     assert_resumed(never, ERR_OK, 3);
 }
 
+static bool was_gone(const struct waiter *w)
+{
+    return w->id == 9;
+}
+
+static void who_is_gone_waits_no_more(void **state)
+{
+    struct kit *k = *state;
+    uint64_t id = waiting_new_id(k->waiting);
+    assert_int_not_equal(id, waiting_new_id(k->waiting));
+    struct read *one = add(k, (struct waiter){.revision = 20, .id = id, .is_gone = was_gone});
+    struct read *other = add(k, (struct waiter){.needs_leader = true, .id = 7});
+    struct read *early = add(k, (struct waiter){.revision = 20, .id = 9, .is_gone = was_gone});
+    assert_resumed(early, ERR_CANCELLED, 0);
+    waiting_cancel(k->waiting, 7);
+    waiting_cancel(k->waiting, id);
+    waiting_cancel(k->waiting, id); /* it is not there any more */
+    assert_resumed(one, ERR_CANCELLED, 0);
+    assert_resumed(other, ERR_CANCELLED, 0);
+}
+
 static void nobody_is_added_while_draining(void **state)
 {
     struct kit *k = *state;
@@ -186,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_revision_resumes_those_that_wait_for_no_more, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(deadlines_end_the_waiting, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_gone_waits_no_more, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nobody_is_added_while_draining, set_up, tear_down),
         cmocka_unit_test_setup_teardown(too_many_are_refused, set_up, tear_down),
     };
