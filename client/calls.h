@@ -34,6 +34,13 @@ struct err client_transfer(struct client *c, const char *target, int64_t deadlin
 struct err client_remove_member(struct client *c, const char *id, int64_t deadline_ms,
                                 struct arena *memory, struct member_info *out);
 
+/* Of the member at an address, asked once; see member.proto. */
+struct err client_restore(struct client *c, const char *addr, int64_t deadline_ms,
+                          struct member_restore *out);
+struct err client_recover(struct client *c, const char *addr, uint64_t epoch_above,
+                          uint64_t incarnation_above, int64_t deadline_ms,
+                          struct member_recovered *out);
+
 /* The state of the cluster, part by part; see maintenance.proto. */
 struct err client_export(struct client *c, int64_t deadline_ms, struct rpc_reader **out);
 /* May be repeated; see maintenance.proto. */

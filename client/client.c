@@ -68,12 +68,17 @@ const char *client_seed(const struct client *c, size_t i)
     return c->view.seeds[i];
 }
 
+struct err client_call_at(struct client *c, const char *addr, const char *path, struct bytes body,
+                          int64_t deadline_ms, struct rpc_answer *out)
+{
+    return rpc_channel_call(channel_to(c, addr), path, body, NULL, 0, deadline_ms, out);
+}
+
 struct err client_ask(struct client *c, const char *addr, int64_t deadline_ms,
                       struct member_leader *out)
 {
     struct rpc_answer a = {0};
-    struct err e = rpc_channel_call(channel_to(c, addr), MEMBER_GET_LEADER, BYTES_NONE, NULL, 0,
-                                    deadline_ms, &a);
+    struct err e = client_call_at(c, addr, MEMBER_GET_LEADER, BYTES_NONE, deadline_ms, &a);
     if (!err_is(&e))
         e = member_decode_leader(buf_view(&a.message), out);
     rpc_answer_close(&a);

@@ -39,6 +39,9 @@ void client_saw_revision(struct client *c, int64_t revision);
 /* The addresses it was made with. */
 size_t client_seed_count(const struct client *c);
 const char *client_seed(const struct client *c, size_t i);
+/* One attempt of a call at one address, whoever leads. */
+struct err client_call_at(struct client *c, const char *addr, const char *path, struct bytes body,
+                          int64_t deadline_ms, struct rpc_answer *out);
 /* What the peer at an address knows of the leadership, asked once. */
 struct err client_ask(struct client *c, const char *addr, int64_t deadline_ms,
                       struct member_leader *out);

@@ -109,6 +109,49 @@ struct err member_decode_history(struct bytes message, struct arena *memory,
     return OK_ERR;
 }
 
+struct err member_decode_restore(struct bytes message, struct member_restore *out)
+{
+    Baton__V1__GetRestoreResponse *m =
+        baton__v1__get_restore_response__unpack(NULL, message.len, message.data);
+    if (!m)
+        return garbled("GetRestoreResponse");
+    *out = (struct member_restore){.refused = m->refused,
+                                   .ran_before = m->ran_before,
+                                   .epoch = m->epoch,
+                                   .seq = m->seq,
+                                   .incarnation = m->incarnation,
+                                   .revision = m->revision,
+                                   .started_unix_ms = m->started_unix_ms};
+    snprintf(out->id, sizeof out->id, "%s", m->member_id);
+    snprintf(out->cluster, sizeof out->cluster, "%s", m->cluster_id);
+    snprintf(out->reason, sizeof out->reason, "%s", m->reason);
+    baton__v1__get_restore_response__free_unpacked(m, NULL);
+    return OK_ERR;
+}
+
+struct err member_decode_recovered(struct bytes message, struct member_recovered *out)
+{
+    Baton__V1__RecoverResponse *m =
+        baton__v1__recover_response__unpack(NULL, message.len, message.data);
+    if (!m)
+        return garbled("RecoverResponse");
+    *out = (struct member_recovered){
+        .incarnation = m->incarnation, .epoch_floor = m->epoch_floor, .written = m->written};
+    baton__v1__recover_response__free_unpacked(m, NULL);
+    return OK_ERR;
+}
+
+void member_encode_recover(uint64_t epoch_above, uint64_t incarnation_above, struct buf *out)
+{
+    Baton__V1__RecoverRequest m = BATON__V1__RECOVER_REQUEST__INIT;
+    m.accept_restore = true;
+    m.epoch_above = epoch_above;
+    m.incarnation_above = incarnation_above;
+    buf_clear(out);
+    buf_reserve(out, baton__v1__recover_request__get_packed_size(&m));
+    out->len = baton__v1__recover_request__pack(&m, out->data);
+}
+
 void member_encode_history(uint32_t limit, struct buf *out)
 {
     Baton__V1__GetHistoryRequest m = BATON__V1__GET_HISTORY_REQUEST__INIT;

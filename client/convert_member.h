@@ -7,6 +7,8 @@
 #define MEMBER_LIST "/baton.v1.ClusterMemberService/ListMembers"
 #define MEMBER_TRANSFER "/baton.v1.ClusterMemberService/TransferLeadership"
 #define MEMBER_REMOVE "/baton.v1.ClusterMemberService/RemoveMember"
+#define MEMBER_GET_RESTORE "/baton.v1.ClusterMemberService/GetRestore"
+#define MEMBER_RECOVER "/baton.v1.ClusterMemberService/Recover"
 #define MEMBER_HISTORY "/baton.v1.ClusterMemberService/GetHistory"
 
 /* Texts are cut at these sizes; none that a member sends is longer. */
@@ -26,6 +28,19 @@ struct member_info {
 struct member_transfer {
     uint64_t epoch;     /* of the leadership that ended, or goes on with the target */
     const char *target; /* who is first in line now */
+};
+
+/* What a member has seen of its cluster, and whether it refuses what etcd holds. */
+struct member_restore {
+    char id[68], cluster[40], reason[256];
+    bool refused, ran_before;
+    uint64_t epoch, seq, incarnation;
+    int64_t revision, started_unix_ms;
+};
+
+struct member_recovered {
+    uint64_t incarnation, epoch_floor;
+    bool written; /* false: nothing had to be done */
 };
 
 struct member_list {
@@ -55,6 +70,9 @@ struct err member_decode_transfer(struct bytes message, struct arena *memory,
                                   struct member_transfer *out);
 struct err member_decode_removed(struct bytes message, struct arena *memory,
                                  struct member_info *out);
+struct err member_decode_restore(struct bytes message, struct member_restore *out);
+struct err member_decode_recovered(struct bytes message, struct member_recovered *out);
+void member_encode_recover(uint64_t epoch_above, uint64_t incarnation_above, struct buf *out);
 void member_encode_transfer(const char *target, struct buf *out);
 void member_encode_remove(const char *id, struct buf *out);
 void member_encode_history(uint32_t limit, struct buf *out);

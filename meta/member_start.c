@@ -235,6 +235,8 @@ static struct err start_serving(struct member *m)
                                                                       .store = m->store,
                                                                       .member_id = o->id,
                                                                       .alone = is_alone(m),
+                                                                      .marks = m->marks,
+                                                                      .ttl_ms = o->ttl_ms,
                                                                       .prefix = o->prefix});
     m->health = service_health_start(m->board);
     m->kv = (struct service_kv){.board = m->board,

@@ -41,8 +41,9 @@ static struct err report(struct reporter *r, const struct board_leader *leader)
     buf_reserve(&body, baton__v1__report_request__get_packed_size(&m));
     body.len = baton__v1__report_request__pack(&m, body.data);
     connect_to(r, leader->addr);
-    struct err e = rpc_channel_call(r->channel, "/baton.v1.ClusterMemberService/Report",
-                                    buf_view(&body), NULL, 0, clock_boot_ms() + TIMEOUT_MS, &answer);
+    struct err e =
+        rpc_channel_call(r->channel, "/baton.v1.ClusterMemberService/Report", buf_view(&body), NULL,
+                         0, clock_boot_ms() + TIMEOUT_MS, &answer);
     rpc_answer_close(&answer);
     buf_close(&body);
     return e;

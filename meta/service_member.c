@@ -258,6 +258,8 @@ void service_member_methods(struct service_member *s,
         {SERVICE "Report", RPC_UNARY, handle_report, s},
         {SERVICE "TransferLeadership", RPC_UNARY, service_member_transfer, s},
         {SERVICE "RemoveMember", RPC_UNARY, service_member_remove, s},
+        {SERVICE "GetRestore", RPC_UNARY, service_member_restore, s},
+        {SERVICE "Recover", RPC_UNARY, service_member_recover, s},
     };
 #undef SERVICE
     memcpy(methods, table, sizeof table);

@@ -5,6 +5,7 @@
 struct board;
 struct candidate;
 struct live;
+struct marks;
 struct store;
 struct service_member;
 
@@ -13,8 +14,10 @@ struct service_member_config {
     struct live *live;
     struct store *store;
     const char *member_id;
-    bool alone;         /* without etcd: leadership goes nowhere else */
-    const char *prefix; /* "/baton/<cluster>/" */
+    bool alone;          /* without etcd: leadership goes nowhere else */
+    const char *prefix;  /* "/baton/<cluster>/" */
+    struct marks *marks; /* NULL: without etcd */
+    int64_t ttl_ms;
 };
 
 /* Starts the thread that serves WatchLeader. */
@@ -27,6 +30,6 @@ void service_member_stop(struct service_member *s);
 /* Something on the board changed; may be called under its lock. */
 void service_member_changed(struct service_member *s);
 
-#define SERVICE_MEMBER_METHODS 7
+#define SERVICE_MEMBER_METHODS 9
 void service_member_methods(struct service_member *s,
                             struct rpc_method methods[SERVICE_MEMBER_METHODS]);

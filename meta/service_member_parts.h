@@ -1,5 +1,6 @@
 /* Inside of the member service: service_member.c answers what every member answers,
- * service_member_lead.c what only a leader does. */
+ * service_member_lead.c what only a leader does, service_member_restore.c what follows a restore of
+ * etcd. */
 #pragma once
 #include "baton/v1/member.pb-c.h"
 #include "meta/board.h"
@@ -27,3 +28,7 @@ void service_member_fill(struct service_member *s, const struct member_info *inf
 /* ---- service_member_lead.c: handlers ---- */
 void service_member_transfer(struct rpc_call *call, void *ctx);
 void service_member_remove(struct rpc_call *call, void *ctx);
+
+/* ---- service_member_restore.c: handlers ---- */
+void service_member_restore(struct rpc_call *call, void *ctx);
+void service_member_recover(struct rpc_call *call, void *ctx);

@@ -38,7 +38,7 @@ extern const size_t command_count;
 extern const struct command command_leader, command_members, command_status, command_history;
 extern const struct command command_transfer, command_member_rm;
 extern const struct command command_get, command_put, command_del, command_range, command_txn;
-extern const struct command command_export, command_import;
+extern const struct command command_recover, command_export, command_import;
 extern const struct command command_bench, command_version, command_help;
 
 /* Prints the error; the exit code that stands for it. */

@@ -22,8 +22,9 @@
     X(KEY_NOT_FOUND, "KEY_NOT_FOUND")                                                              \
     X(UNKNOWN_SERVICE, "UNKNOWN_SERVICE")                                                          \
     X(UNKNOWN_MEMBER, "UNKNOWN_MEMBER")                                                            \
-    X(NO_TARGET, "NO_TARGET")     /* nobody, or not this member, can take over now */              \
-    X(IN_TRANSFER, "IN_TRANSFER") /* the leadership is being handed over already */                \
+    X(NO_TARGET, "NO_TARGET")         /* nobody, or not this member, can take over now */          \
+    X(IN_TRANSFER, "IN_TRANSFER")     /* the leadership is being handed over already */            \
+    X(RESTART_FIRST, "RESTART_FIRST") /* it knows of before a restore: to be started anew */       \
     X(TOO_LARGE, "TOO_LARGE")                                                                      \
     X(BAD_KEY, "BAD_KEY")                                                                          \
     X(BAD_REQUEST, "BAD_REQUEST")                                                                  \

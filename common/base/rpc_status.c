@@ -30,6 +30,7 @@ static struct row row_of(enum err_code code)
     case ERR_BAD_EPOCH:
     case ERR_NO_TARGET:
     case ERR_IN_TRANSFER:
+    case ERR_RESTART_FIRST:
         return (struct row){RPC_FAILED_PRECONDITION, RPC_EFFECT_NONE};
     case ERR_KEY_NOT_FOUND:
     case ERR_UNKNOWN_SERVICE:
