@@ -176,6 +176,9 @@ static struct err may_compact(struct upkeep *u, bool *out)
     if (!err_is(&e) && !before)
         e = has_keys(u, bytes_str("/baton0"), first, &behind);
     *out = !err_is(&e) && !before && !behind;
+    if (e.code == ERR_DENIED)
+        e = err_wrap(e, "its user may not see whether it holds keys that are not Baton's (choose "
+                        "--compact on or off)");
     return e;
 }
 

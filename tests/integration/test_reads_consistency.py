@@ -1,5 +1,6 @@
 """How current a read is: LEASE, QUORUM, STALE, min_revision, and callers who know of a higher epoch."""
 import os
+import shutil
 import sys
 import threading
 import time
@@ -121,6 +122,29 @@ class Reads(ClusterTest):
                 status, reason, message = self.refusal(self.leader, method, request, baton_epoch=text)
                 self.assertEqual((status, reason), bad)
                 self.assertIn("baton-epoch", message)
+
+    def test_a_member_without_a_whole_state_answers_nothing(self):
+        self.set_up(members=2)
+        revision = self.put(self.leader, b"key", b"one")
+        follower, etcd = self.followers()[0], self.baton.process("etcd1")
+        self.assertEqual(self.get(follower, b"key", consistency=STALE, min_revision=revision).kv.value, b"one")
+        self.baton.run_script("stop", follower)
+        shutil.rmtree(os.path.join(self.baton.directory, follower, "cache"))
+        etcd.pause()  # so that it cannot list the state
+        try:
+            self.baton.restart(follower)
+            status, reason, _ = self.refused_get(follower, b"key", consistency=STALE)
+            self.assertEqual((status, reason), (grpc.StatusCode.UNAVAILABLE, "NOT_READY"))
+        finally:
+            self.baton.resume("etcd1")
+
+        def found():
+            try:
+                return self.get(follower, b"key", consistency=STALE).kv.value == b"one"
+            except grpc.RpcError as error:
+                self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
+                return False
+        wait_until("it has listed the state", found)
 
     def test_a_caller_who_knows_a_higher_epoch(self):
         self.set_up()
