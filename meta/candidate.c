@@ -10,6 +10,7 @@
 #include "meta/keeper.h"
 #include "meta/metrics.h"
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { EVENTS_MAX = 4096, TURN_MS = 500 };
@@ -366,6 +367,7 @@ static void make_election(struct candidate *c)
     };
     PRE(strlen(c->prefix) < sizeof cfg.prefix);
     memcpy(cfg.prefix, c->prefix, strlen(c->prefix) + 1);
+    snprintf(cfg.former_starts, sizeof cfg.former_starts, "%s", c->cfg.former_starts);
     rng_seed_os(&rng);
     cfg.seed = rng_next(&rng);
     c->election = election_new(&cfg, clock_boot_ms());

@@ -34,8 +34,9 @@ struct candidate_config {
     const char *prefix; /* "/baton/<cluster>/" */
     struct member_info self;
     int64_t ttl_ms;
-    uint64_t etcd_cluster_id; /* see election_config */
-    struct released dead;     /* see election_config */
+    uint64_t etcd_cluster_id;  /* see election_config */
+    struct released dead;      /* see election_config */
+    const char *former_starts; /* likewise */
     struct candidate_hooks hooks;
     void *ctx;
     struct guardian_link *guardian; /* NULL: none */

@@ -1,5 +1,6 @@
 #include "meta/identity.h"
 #include "common/base/rng.h"
+#include "meta/store_boot.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 600, LINE_BYTES = 160, ID_DIGITS = 32 };
+enum { PATH_BYTES = 600, LINE_BYTES = 512, ID_DIGITS = 32 };
 #define FORMAT "1"
 
 static void path_of(char out[PATH_BYTES], const struct identity *id, const char *name)
@@ -36,6 +37,19 @@ static struct err cannot(const struct identity *id, const char *what, int why)
 
 /* ---- the lock ---- */
 
+/* The lock excludes only processes of the same file, on the same machine: of the same place. */
+static struct err find_place(struct identity *id)
+{
+    char boot_id[64];
+    struct stat st;
+    store_boot_id(boot_id);
+    if (fstat(id->lock_fd, &st) != 0)
+        return cannot(id, "lock it", errno);
+    snprintf(id->place, sizeof id->place, "%s/%llu/%llu", boot_id, (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    return OK_ERR;
+}
+
 static struct err lock_dir(struct identity *id)
 {
     char path[PATH_BYTES];
@@ -46,7 +60,7 @@ static struct err lock_dir(struct identity *id)
     if (id->lock_fd < 0)
         return cannot(id, "lock it", errno);
     if (flock(id->lock_fd, LOCK_EX | LOCK_NB) == 0)
-        return OK_ERR;
+        return find_place(id);
     if (errno == EWOULDBLOCK)
         return err_make(
             ERR_IN_USE,
@@ -64,17 +78,18 @@ struct field {
     size_t cap;
 };
 
-enum { FIELDS = 6 };
+enum { FIELDS = 8 };
 
-static void list_fields(struct identity *id, char *start_id, size_t start_cap,
-                        struct field out[FIELDS])
+static void list_fields(struct identity *id, struct field out[FIELDS])
 {
     out[0] = (struct field){"mode", id->mode, sizeof id->mode};
     out[1] = (struct field){"cluster", id->cluster, sizeof id->cluster};
     out[2] = (struct field){"cluster_id", id->cluster_id, sizeof id->cluster_id};
     out[3] = (struct field){"etcd_cluster_id", id->etcd_cluster_id, sizeof id->etcd_cluster_id};
     out[4] = (struct field){"instance", id->instance, sizeof id->instance};
-    out[5] = (struct field){"start", start_id, start_cap};
+    out[5] = (struct field){"starts", id->starts, sizeof id->starts};
+    out[6] = (struct field){"place", id->place, sizeof id->place};
+    out[7] = (struct field){"copied", id->copied, sizeof id->copied};
 }
 
 static struct err senseless(const struct identity *id, const char *why)
@@ -110,7 +125,7 @@ static struct err read_file(struct identity *id, bool *exists)
     *exists = f != NULL;
     if (!f)
         return errno == ENOENT ? OK_ERR : cannot(id, "read its identity", errno);
-    list_fields(id, id->previous_start_id, sizeof id->previous_start_id, fields);
+    list_fields(id, fields);
     bool ok = true;
     while (ok && fgets(line, sizeof line, f))
         ok = take_line(line, fields);
@@ -147,7 +162,7 @@ static struct err write_file(struct identity *id)
     struct field fields[FIELDS];
     path_of(path, id, "identity");
     path_of(fresh, id, "identity.new");
-    list_fields(id, id->start_id, sizeof id->start_id, fields);
+    list_fields(id, fields);
     FILE *f = fopen(fresh, "we");
     if (!f)
         return cannot(id, "write its identity", errno);
@@ -175,25 +190,66 @@ static struct err check_claim(const struct identity *id, const char *mode, const
     return OK_ERR;
 }
 
+static bool same_boot(const char *a, const char *b)
+{
+    size_t len = strcspn(a, "/");
+    return len && strncmp(a, b, len + 1) == 0;
+}
+
+/* What was read is of `place`, where it was written. Somewhere else on this machine it is a copy,
+ * so it is another directory. */
+static void compare_place(struct identity *id, const char *place, struct rng *rng)
+{
+    if (strcmp(id->place, place) == 0)
+        return;
+    if (same_boot(id->place, place))
+        rng_hex(rng, id->instance, ID_DIGITS);
+    snprintf(id->place, sizeof id->place, "%s", place);
+    id->starts[0] = 0;
+    snprintf(id->copied, sizeof id->copied, "yes");
+}
+
+static void add_start(struct identity *id, struct rng *rng)
+{
+    char former[STARTS_BYTES];
+    memcpy(former, id->starts, sizeof former);
+    rng_hex(rng, id->start_id, ID_DIGITS);
+    size_t room = sizeof id->starts - ID_DIGITS - 2; /* the oldest one falls off */
+    if (strlen(former) > room)
+        former[room] = 0;
+    snprintf(id->starts, sizeof id->starts, "%s%s%s", id->start_id, former[0] ? "," : "", former);
+}
+
 static struct err claim(struct identity *id, const char *mode, const char *cluster)
 {
     bool exists;
+    char place[sizeof id->place];
+    struct rng rng;
+    memcpy(place, id->place, sizeof place);
+    id->place[0] = 0;
     struct err e = read_file(id, &exists);
+    if (!err_is(&e) && exists)
+        e = check_claim(id, mode, cluster);
     if (err_is(&e))
         return e;
-    if (exists) {
-        e = check_claim(id, mode, cluster);
-        if (err_is(&e))
-            return e;
-    }
-    struct rng rng;
     rng_seed_os(&rng);
-    if (!exists) {
+    if (exists) {
+        compare_place(id, place, &rng);
+    } else {
         snprintf(id->mode, sizeof id->mode, "%s", mode);
         snprintf(id->cluster, sizeof id->cluster, "%s", cluster);
+        memcpy(id->place, place, sizeof place);
         rng_hex(&rng, id->instance, ID_DIGITS);
     }
-    rng_hex(&rng, id->start_id, ID_DIGITS);
+    add_start(id, &rng);
+    return write_file(id);
+}
+
+struct err identity_settle(struct identity *id)
+{
+    if (!id->copied[0])
+        return OK_ERR;
+    id->copied[0] = 0;
     return write_file(id);
 }
 

@@ -128,7 +128,8 @@ static void on_decided(void *ctx, const struct err *why, const struct cluster *c
 
 /* ---- putting it together ---- */
 
-/* The leadership that a former process of this directory had is dead: its lock is ours now. */
+/* The leadership that a former process of this directory had is dead: its lock is ours now. Of a
+ * copy that was not so, and the word is gone. */
 static struct released dead_leadership(struct store *store)
 {
     char word[NONCE_DIGITS + 32];
@@ -179,6 +180,17 @@ static void see_store(struct member *m)
     store_snapshot_close(snap);
 }
 
+/* The leadership that the store names may be that of a process which lives. */
+static struct err settle_copy(struct member *m)
+{
+    log_info(
+        "data directory %s is a copy, or the machine was started anew: not counting on the end "
+        "of who used it before",
+        m->identity.dir);
+    struct err e = store_set_word(m->store, REPLICA_LED_WORD, "");
+    return err_is(&e) ? e : identity_settle(&m->identity);
+}
+
 static struct err open_state(struct member *m)
 {
     const struct meta_options *o = m->options;
@@ -197,9 +209,10 @@ static struct err open_state(struct member *m)
                                                      .state_prefix = state,
                                                      .map_bytes = (size_t)o->map_bytes,
                                                      .durable = is_alone(m)});
-    if (!err_is(&e) && m->marks)
-        see_store(m);
-    return e;
+    if (err_is(&e) || is_alone(m))
+        return e;
+    see_store(m);
+    return m->identity.copied[0] ? settle_copy(m) : OK_ERR;
 }
 
 static struct err start_replica(struct member *m)
@@ -340,6 +353,7 @@ static struct err start_election(struct member *m)
                            .ttl_ms = o->ttl_ms,
                            .etcd_cluster_id = strtoull(m->identity.etcd_cluster_id, NULL, 10),
                            .dead = dead_leadership(m->store),
+                           .former_starts = m->identity.starts,
                            .hooks = {.publish = member_publish,
                                      .lead = on_lead,
                                      .close_gate = on_close_gate,

@@ -20,6 +20,9 @@ struct election_config {
     /* A leadership of a former process on the same data directory, whose lock this one holds: it
      * needs no wait. epoch 0: not known. */
     struct released dead;
+    /* Start ids of former processes on this data directory, whose lock this one holds: what they
+     * registered may be taken away. */
+    char former_starts[STARTS_BYTES];
 };
 
 /* ---- events ---- */

@@ -62,11 +62,13 @@ static void on_granted(struct election *e, const struct election_event *event)
 static void on_conflict(struct election *e, const struct member_info *other)
 {
     const struct member_info *self = &e->cfg.self;
+    bool copy = strcmp(other->instance, self->instance) == 0;
     struct err err =
         err_make(ERR_IN_USE,
-                 "member id %s is in use by the data directory %.8s at %s, and this one "
-                 "is %.8s at %s: give one of them another id",
-                 self->id, other->instance, other->addr, self->instance, self->addr);
+                 "member id %s is in use by the data directory %.8s at %s, and this one is %s%.8s "
+                 "at %s: give one of them another id%s",
+                 self->id, other->instance, other->addr, copy ? "its copy " : "", self->instance,
+                 self->addr, copy ? " and an empty directory" : "");
     if (!e->conflict_until_ms)
         e->conflict_until_ms = e->now_ms + e->ttl_ms + CONFLICT_SLACK_MS;
     if (e->now_ms < e->conflict_until_ms)
@@ -86,6 +88,12 @@ static void evict(struct election *e, int64_t lease)
     ask_start_txn(e, &txn);
 }
 
+static bool is_former(const struct election *e, const struct member_info *info)
+{
+    return strcmp(info->instance, e->cfg.self.instance) == 0 &&
+           strstr(e->cfg.former_starts, info->start) != NULL;
+}
+
 static void on_record_there(struct election *e, const struct etcd_kv *kv)
 {
     struct member_info info;
@@ -94,7 +102,7 @@ static void on_record_there(struct election *e, const struct etcd_kv *kv)
         election_fail(e, err);
     } else if (kv->lease == e->lease) {
         seat_step_out(e, "it is registered");
-    } else if (strcmp(info.instance, e->cfg.self.instance) == 0 && kv->lease) {
+    } else if (is_former(e, &info) && kv->lease) {
         evict(e, kv->lease);
     } else {
         on_conflict(e, &info);

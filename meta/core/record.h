@@ -11,8 +11,9 @@ enum {
     NONCE_DIGITS = 32, /* of nonces, batch, instance and start ids: hexadecimal */
     ADDR_MAX = 299,    /* characters of an address */
     CLUSTER_ID_DIGITS = 32,
-    HISTORY_KEPT = 1000,         /* epochs before that of the last takeover */
-    RECORD_BYTES_MAX = 1024,     /* of a commit record that is still understood */
+    STARTS_BYTES = 8 * (NONCE_DIGITS + 1), /* of the last start ids of one directory */
+    HISTORY_KEPT = 1000,                   /* epochs before that of the last takeover */
+    RECORD_BYTES_MAX = 1024,               /* of a commit record that is still understood */
     RECORD_TTL_MAX_MS = 3600000, /* a record that asks for a longer wait is not understood */
 };
 

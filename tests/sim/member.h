@@ -58,6 +58,7 @@ struct member {
     /* on its disk */
     int64_t disk_applied;
     struct released disk_leadership;
+    char disk_starts[STARTS_BYTES];
     char instance[NONCE_DIGITS + 1];
 
     char start[NONCE_DIGITS + 1]; /* of its process */

@@ -314,6 +314,9 @@ void election_shell_start(struct world *w, struct member *m)
     config.self.format_max = m->running_version = m->version;
     memcpy(config.self.instance, m->instance, sizeof config.self.instance);
     rng_hex(&w->rng, config.self.start, NONCE_DIGITS);
+    snprintf(config.former_starts, sizeof config.former_starts, "%s,%.*s", config.self.start,
+             (int)(6 * (NONCE_DIGITS + 1)), m->disk_starts);
+    memcpy(m->disk_starts, config.former_starts, sizeof m->disk_starts);
     memcpy(m->start, config.self.start, sizeof m->start);
     if (m->disk_leadership.epoch && rng_below(&w->rng, 2))
         config.dead = m->disk_leadership;

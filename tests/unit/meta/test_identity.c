@@ -45,13 +45,13 @@ static void a_directory_keeps_its_instance(void **state)
 {
     char *dir = mem_printf("%s/data", (char *)*state);
     struct identity first = open_ok(dir);
-    assert_string_equal(first.previous_start_id, "");
+    assert_string_equal(first.starts, first.start_id);
     assert_int_equal(strlen(first.instance), 32);
     assert_int_equal(strlen(first.start_id), 32);
     identity_close(&first);
     struct identity second = open_ok(dir);
     assert_string_equal(second.instance, first.instance);
-    assert_string_equal(second.previous_start_id, first.start_id);
+    assert_non_null(strstr(second.starts, first.start_id));
     assert_string_not_equal(second.start_id, first.start_id);
     identity_close(&second);
     free(dir);
@@ -78,8 +78,55 @@ static void the_lock_ends_with_its_process(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     struct identity id = open_ok(*state);
-    assert_int_equal(strlen(id.previous_start_id), 32);
+    assert_int_equal(strlen(id.starts), 2 * 32 + 1);
     identity_close(&id);
+}
+
+static void former_starts_are_remembered(void **state)
+{
+    char first[40], last[40];
+    struct identity id = open_ok(*state);
+    memcpy(first, id.start_id, sizeof first);
+    identity_close(&id);
+    for (int i = 0; i < 7; i++) {
+        id = open_ok(*state);
+        assert_non_null(strstr(id.starts, first));
+        assert_string_equal(id.copied, "");
+        memcpy(last, id.start_id, sizeof last);
+        identity_close(&id);
+    }
+    id = open_ok(*state);
+    assert_null(strstr(id.starts, first)); /* the last eight are enough */
+    assert_non_null(strstr(id.starts, last));
+    assert_int_equal(strlen(id.starts), STARTS_BYTES - 1);
+    identity_close(&id);
+}
+
+/* Whoever used the directory that it was copied from may live. */
+static void a_copy_knows_of_no_start(void **state)
+{
+    char instance[40], *copy = temp_dir_new();
+    char *command = mem_printf("cp -a '%s/.' '%s'", (char *)*state, copy);
+    struct identity id = open_ok(*state);
+    memcpy(instance, id.instance, sizeof instance);
+    assert_int_equal(system(command), 0);
+    struct identity other = open_ok(copy);
+    assert_string_equal(other.copied, "yes");
+    assert_string_not_equal(other.instance, instance);
+    assert_null(strstr(other.starts, id.start_id));
+    assert_string_equal(other.cluster, id.cluster);
+    identity_close(&other);
+    other = open_ok(copy);
+    assert_string_equal(other.copied, "yes"); /* until it is settled */
+    struct err e = identity_settle(&other);
+    assert_false(err_is(&e));
+    identity_close(&other);
+    other = open_ok(copy);
+    assert_string_equal(other.copied, "");
+    identity_close(&other);
+    identity_close(&id);
+    temp_dir_free(copy);
+    free(command);
 }
 
 static void another_mode_or_cluster_is_refused(void **state)
@@ -172,6 +219,8 @@ int main(void)
         TEST(a_directory_keeps_its_instance),
         TEST(one_process_at_a_time),
         TEST(the_lock_ends_with_its_process),
+        TEST(former_starts_are_remembered),
+        TEST(a_copy_knows_of_no_start),
         TEST(another_mode_or_cluster_is_refused),
         TEST(ids_are_learnt_once),
         TEST(a_senseless_file_is_refused),

@@ -11,6 +11,7 @@ struct election_config drive_config(void)
     snprintf(c.self.addr, sizeof c.self.addr, "h1:7000");
     snprintf(c.self.instance, sizeof c.self.instance, KIT_INSTANCE);
     snprintf(c.self.start, sizeof c.self.start, KIT_START);
+    snprintf(c.former_starts, sizeof c.former_starts, KIT_START "," KIT_OTHER);
     return c;
 }
 

@@ -137,6 +137,36 @@ static void an_id_in_use_is_refused_by_name(void **state)
     buf_close(&value);
 }
 
+/* The same directory by its instance, but a start that it does not know of: a copy is alive. */
+static void the_record_of_a_copy_is_left_alone(void **state)
+{
+    struct drive *d = *state;
+    struct member_info copy = drive_config().self;
+    struct buf value = {0};
+    snprintf(copy.start, sizeof copy.start, "33333333333333333333333333333333");
+    snprintf(copy.addr, sizeof copy.addr, "h9:7000");
+    member_info_encode(&copy, &value);
+    drive_granted(d, 5000);
+    bool fatal = false;
+    for (int i = 0; i < 200 && !fatal; i++) {
+        struct kit_answer a;
+        kit_failed(&a, 2);
+        kit_found(&a, 0, (struct etcd_kv){.value = buf_view(&value), .lease = 77});
+        drive_event(d, (struct election_event){
+                           .kind = ELECTION_ANSWERED, .call = d->call.id, .result = &a.result});
+        const struct election_action *action = drive_action(d, ELECTION_FATAL);
+        fatal = action != NULL;
+        if (fatal)
+            assert_non_null(strstr(action->err.message, "this one is its copy"));
+        else
+            drive_tick(d, election_next_ms(d->e));
+        assert_true(d->calls == 0 || d->call.kind == CALL_TXN);
+        assert_false(drive_asks(d, RELEASED));
+    }
+    assert_true(fatal);
+    buf_close(&value);
+}
+
 static void its_own_former_record_is_replaced(void **state)
 {
     struct drive *d = *state;
@@ -479,6 +509,7 @@ int main(void)
         ROW(it_stands_only_when_caught_up),
         ROW(a_key_that_comes_after_it_left_is_taken_away),
         ROW(an_id_in_use_is_refused_by_name),
+        ROW(the_record_of_a_copy_is_left_alone),
         ROW(its_own_former_record_is_replaced),
         ROW(an_empty_etcd_is_led_at_once),
         cmocka_unit_test(its_epoch_is_above_the_floor_and_above_the_last),
