@@ -21,6 +21,7 @@ class Refusals(TransferTest):
         self.no_transfer(cluster, "m9", "no member m9 is listed")
         answer = self.ask(cluster, cluster.proxy, "TransferLeadership", self.to(leader))
         self.assertEqual((answer.target_id, answer.epoch), (leader, epoch))
+        self.wait_follows(cluster, follower)
         trailers = self.refused(cluster, cluster.members[follower], "TransferLeadership", self.to(), "UNAVAILABLE",
                                 "NOT_LEADER")
         self.assertEqual(trailers["baton-leader"], cluster.members[leader])
