@@ -67,8 +67,12 @@ static void name_instance(struct proxy_shared *shared)
 
 static int complain(const struct err *e)
 {
+    if (e->code == ERR_USAGE) { /* to whoever typed it, no event of a running proxy */
+        fprintf(stderr, "baton-proxy: %s\n", e->message);
+        return 2;
+    }
     log_error("%s", e->message);
-    return e->code == ERR_USAGE ? 2 : 1;
+    return 1;
 }
 
 static struct err serve(struct proxy_shared *shared)
