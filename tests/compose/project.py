@@ -79,18 +79,19 @@ class Project:
 
     # Asking.
 
-    def is_well(self, service):
-        """What its health check says now."""
-        state = self.inspect(service)
+    def wait_well(self, services=()):
+        """Until their health checks say so. They are run here: Docker does so only every few seconds."""
+        for service in services or self.ALL:
+            state = self.inspect(service)
+            check = ["exec", state["Id"], *state["Config"]["Healthcheck"]["Test"][1:]]
+            wait_until(f"{service} is well", lambda c=check: self._succeeds(c), WELL_SECONDS)
+
+    def _succeeds(self, words):
         try:
-            self.docker("exec", state["Id"], *state["Config"]["Healthcheck"]["Test"][1:])
+            self.docker(*words)
         except AssertionError:
             return False
         return True
-
-    def wait_well(self, services=()):
-        for service in services or self.ALL:
-            wait_until(f"{service} is well", lambda s=service: self.is_well(s), WELL_SECONDS)
 
     def _ask(self, method, request):
         """The leader, through the proxy that answers."""

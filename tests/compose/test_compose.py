@@ -65,15 +65,15 @@ class ComposeTest(unittest.TestCase):
         if len(result.failures) + len(result.errors) > failed_before:
             print(project.logs(), file=sys.stderr)
 
-    def strike(self, load, kind, begin, end=None):
-        """begin() starts a fault and end() ends it; clients are served in between and afterwards."""
+    def strike(self, load, kind, service, begin, end=None):
+        """begin(service) starts a fault and end(service) ends it; clients are served in between and afterwards."""
         load.wait_progress()
         at = time.monotonic()
-        begin()
+        begin(service)
         load.wait_progress()
         if end:
-            end()
-        project.wait_well()
+            end(service)
+        project.wait_well([service])
         load.wait_progress()
         fault = Fault(kind, at, time.monotonic())
         print(f"  {kind}: {1000 * load.history().longest_silence(fault.begin, fault.end):.0f} ms", flush=True)
@@ -83,14 +83,14 @@ class ComposeTest(unittest.TestCase):
         """The same to the leader; the fault ends when another leads."""
         leader, epoch = project.wait_leader()
 
-        def fall():
-            begin(leader)
+        def fall(service):
+            begin(service)
             project.wait_leader(above_epoch=epoch)
-        return self.strike(load, f"leader: {kind}", fall, end and (lambda: end(leader)))
+        return self.strike(load, f"leader: {kind}", leader, fall, end)
 
     def strike_etcd(self, load, kind, begin, end):
-        service = wait_until("etcd has a leader", project.etcd_leader)
-        return self.strike(load, f"etcd's leader: {kind}", lambda: begin(service), lambda: end(service))
+        leader = wait_until("etcd has a leader", project.etcd_leader)
+        return self.strike(load, f"etcd's leader: {kind}", leader, begin, end)
 
     def assert_sound(self, load, **options):
         problems = load.problems(project, **options)
@@ -112,8 +112,9 @@ class ComposeTest(unittest.TestCase):
                     self.strike_etcd(load, "cut off, connected again", project.disconnect, project.connect),
                 ]
                 for kind, services in (("etcd", project.ETCDS), ("member", project.MEMBERS), ("proxy", project.PROXIES)):
-                    faults += [self.strike(load, f"each {kind} restarted", lambda s=service: project.restart(s))
+                    faults += [self.strike(load, f"each {kind} restarted", service, project.restart)
                                for service in services]
+            project.wait_well()
             load.stop()
         print(table(load, faults))
         self.assert_sound(load)
@@ -121,11 +122,9 @@ class ComposeTest(unittest.TestCase):
     def test_killed_proxies(self):
         """What is in flight through a killed proxy fails; a client that repeats it under its own request id gets its
         answer through the other one, and nothing is done twice."""
-        faults = []
         with PacedLoad(project.proxies, RATE, repeat=True) as load:
-            for service in project.PROXIES:
-                faults.append(self.strike(load, "proxy: container killed", lambda s=service: project.kill(s),
-                                          lambda s=service: project.start(s)))
+            faults = [self.strike(load, "proxy: container killed", service, project.kill, project.start)
+                      for service in project.PROXIES]
             load.stop()
         print(table(load, faults))
         print(f"  {load.attempts - len(load.history().ops)} calls were repeated")
