@@ -95,6 +95,19 @@ class Life(Embedded):
             self.assertIn("embedded", refused.exception.details())
         self.assertEqual(cluster.wait_leader(), ("m1", 1))
 
+    def test_reads_of_every_sort(self):
+        cluster = self.cluster(embedded=True, proxies=0)
+        cluster.wait_leader()
+        revision = self.put(cluster, b"k", b"v")
+        stub = cluster.stub(cluster.members["m1"])
+        for consistency in (self.kv.CONSISTENCY_LEASE, self.kv.CONSISTENCY_QUORUM, self.kv.CONSISTENCY_STALE):
+            answer = stub.Get(self.kv.GetRequest(key=b"k", consistency=consistency, min_revision=revision), timeout=10)
+            self.assertEqual((answer.kv.value, answer.revision), (b"v", revision))
+        with self.assertRaises(grpc.RpcError) as refused:
+            stub.Get(self.kv.GetRequest(key=b"k"), timeout=10, metadata=[("baton-epoch", "99")])
+        self.assertEqual(dict(refused.exception.trailing_metadata()).get("baton-reason"), "BAD_EPOCH")
+        self.assertEqual(cluster.wait_leader(), ("m1", 1))
+
     def test_terminated_under_load(self):
         cluster = self.cluster(embedded=True)
         with Load(cluster.proxy, clients=16) as load:
