@@ -83,7 +83,7 @@ static void collect_members(struct live *live, const char *self_id, const struct
     set(META_MEMBERS, (double)count);
 }
 
-static void collect_replica(struct replica *replica, const struct board_self *self)
+static void collect_replica(struct replica *replica)
 {
     struct replica_pending pending;
     replica_pending(replica, &pending);
@@ -92,10 +92,15 @@ static void collect_replica(struct replica *replica, const struct board_self *se
     set(META_PENDING_BYTES, (double)pending.bytes);
     set(META_PENDING_BYTES_LIMIT, (double)pending.max_bytes);
     set(META_ID_BYTES_LIMIT, (double)pending.max_id_bytes);
-    if (self->role != ROLE_LEADER) {
-        set(META_ID_BYTES, 0);
-        set(META_ID_WINDOW, 0);
-    }
+}
+
+/* What only a leader looks after, and a former one knows no more of. */
+static void forget_leading(void)
+{
+    static const enum meta_metric of_leader[] = {META_ID_BYTES,  META_ID_WINDOW,  META_ETCD_FILE,
+                                                 META_ETCD_USED, META_ETCD_QUOTA, META_ETCD_FULL};
+    for (size_t i = 0; i < sizeof of_leader / sizeof of_leader[0]; i++)
+        set(of_leader[i], 0);
 }
 
 static void collect_store(struct store *store)
@@ -126,7 +131,9 @@ void meta_metrics_write(struct buf *out, const struct meta_metrics_of *of)
     collect_board(of->board, &self);
     collect_members(of->live, of->member_id, &self);
     collect_store(of->store);
-    collect_replica(of->replica, &self);
+    collect_replica(of->replica);
+    if (self.role != ROLE_LEADER)
+        forget_leading();
     collect_lease();
     if (of->follow) {
         set(META_WATCH_OPEN, follow_healthy(of->follow));

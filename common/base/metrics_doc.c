@@ -20,11 +20,14 @@ static bool ends_with(const char *text, size_t len, const char *end)
  * unit. */
 static void check_name(const struct metric *m)
 {
+    static const char *const units[] = {"_seconds", "_bytes"};
     size_t len = strlen(m->name);
     bool total = ends_with(m->name, len, "_total");
     PRE(total == (m->kind == METRIC_COUNTER));
-    if (m->unit)
-        PRE(ends_with(m->name, len - (total ? strlen("_total") : 0), m->unit));
+    len -= total ? strlen("_total") : 0;
+    PRE(!m->unit || ends_with(m->name, len, m->unit));
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        PRE(m->unit || !ends_with(m->name, len, units[i]));
     PRE((m->kind == METRIC_HISTOGRAM) == (m->bounds != NULL));
 }
 
