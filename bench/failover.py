@@ -2,9 +2,9 @@
 """How long calls wait when leaders die or hand over. Starts a local cluster, strikes its leader again and again under
 load through the proxy, checks that no acknowledged effect was lost or doubled, and prints the gaps.
 
-The gap of a fault is the time from it to the first acknowledged put that was issued after it. That of a transfer is
-the longest wait of a caller: from the last answer of the old leader to the first of the new one; the line below it
-tells how long the slowest call took meanwhile, whatever it waited for."""
+The gap of a fault is the time from it to the first acknowledged put that was issued after it. That of a transfer lasts
+from the last answer of the old leader to the first of the new one; "slowest call" is the longest that any call took
+that was in flight then or within a second, whatever it waited for."""
 import argparse
 import json
 import os
