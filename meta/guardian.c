@@ -224,6 +224,7 @@ static int run_parent(const struct guardian_config *cfg, pid_t child, int pipe_e
     PRE(g.signals >= 0);
     if (cfg->etcd) {
         struct etcd_config etcd = {.access = *cfg->etcd, .name = "guardian"};
+        etcd.access.transport = ETCD_JSON; /* both its requests on one connection made for them */
         if (cfg->login->user)
             etcd.access.login = g.login = etcd_login_new(cfg->login);
         struct err e = etcd_client_new(&g.etcd, &etcd);

@@ -47,6 +47,13 @@ static const struct option_row rows[] = {
      .target = &parsed.etcd,
      .value = "URL[,URL...]",
      .help = "The etcd endpoints; without them this member is alone and keeps its state itself."},
+    {.name = "etcd-transport",
+     .kind = OPTION_CHOICE,
+     .target = &parsed.transport,
+     .fallback = "auto",
+     .value = "HOW",
+     .choices = "auto|json|grpc",
+     .help = "How commits and watches go to etcd; auto: by gRPC, else to its JSON gateway."},
     {.name = "etcd-user",
      .kind = OPTION_STRING,
      .target = &parsed.login.user,
@@ -295,6 +302,9 @@ struct err meta_options_parse(struct meta_options *o, int argc, char **argv, enu
     if (!parsed.advertise)
         parsed.advertise = parsed.listen;
     parsed.access.endpoints = parsed.etcd;
+    parsed.access.transport = !strcmp(parsed.transport, "json")   ? ETCD_JSON
+                              : !strcmp(parsed.transport, "grpc") ? ETCD_GRPC
+                                                                  : ETCD_AUTO;
     *o = parsed;
     snprintf(o->prefix, sizeof o->prefix, "/baton/%s/", o->cluster);
     return check(o);

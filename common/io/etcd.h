@@ -9,6 +9,10 @@ struct etcd_client;
 
 struct etcd_login;
 
+/* How txns and watches go to etcd; everything else goes to its JSON gateway. AUTO: by gRPC, and as
+ * JSON where an endpoint does not speak gRPC. */
+enum etcd_transport { ETCD_JSON, ETCD_AUTO, ETCD_GRPC };
+
 /* How to get at an etcd, one for all clients of a process. Everything is borrowed for as long as
  * the clients live. */
 struct etcd_access {
@@ -16,6 +20,7 @@ struct etcd_access {
     const char *ca_file, *cert_file,
         *key_file;            /* for https; NULL: the system's CAs, no certificate */
     struct etcd_login *login; /* see etcd_login.h; NULL: without a user */
+    enum etcd_transport transport;
 };
 
 struct etcd_config {

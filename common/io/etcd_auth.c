@@ -1,6 +1,7 @@
 /* Requests that need a token wait here until there is one. One request at a time authenticates at
  * each endpoint; the token that any of them brings is good for all endpoints. */
 #include "common/io/etcd_internal.h"
+#include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/io/etcd_login_parts.h"
@@ -16,7 +17,9 @@ struct login_call {
 
 static void unpark(struct transfer *t)
 {
-    DL_DELETE(t->client->parked, t);
+    struct etcd_client *c = t->client;
+    INVARIANT(t != c->parked || t->prev == t || t->next); /* the first is the last, or has a next */
+    DL_DELETE(c->parked, t);
     t->parked = false;
 }
 
@@ -132,7 +135,8 @@ static void login_on_over(struct transfer *t, int http_status, struct err why)
 }
 
 static const char *const login_headers[] = {"Content-Type: application/json", "Expect:", NULL};
-static const struct transfer_kind login_kind = {login_headers, login_on_data, login_on_over};
+static const struct transfer_kind login_kind = {
+    .headers = login_headers, .on_data = login_on_data, .on_over = login_on_over};
 
 /* DENIED: not now. */
 static struct err start_login(struct etcd_client *c, int endpoint)

@@ -5,6 +5,7 @@
 #include "common/base/mem.h"
 #include "common/io/etcd_observe.h"
 #include "common/io/etcd_login_parts.h"
+#include "common/io/etcd_pb.h"
 #include <stdlib.h>
 
 enum { REFUSED_TOKENS_MAX = 2 };
@@ -22,9 +23,28 @@ static bool call_on_data(struct transfer *t, const uint8_t *data, size_t len)
 {
     struct call *call = (struct call *)t;
     call->too_large = len > ETCD_MAX_ANSWER_BYTES - call->answer.len;
-    if (!call->too_large)
-        buf_append(&call->answer, data, len);
+    if (call->too_large)
+        return false;
+    buf_append(&call->answer, data, len);
+    struct bytes message;
+    size_t whole;
+    if (t->link) /* of a message of gRPC the length is known beforehand */
+        etcd_frame_message(buf_view(&call->answer), &message, &whole);
+    call->too_large = t->link && whole > ETCD_MAX_ANSWER_BYTES;
     return !call->too_large;
+}
+
+static struct err judge_grpc(const struct transfer *t, struct bytes body, int *grpc_code)
+{
+    struct bytes message;
+    size_t whole;
+    *grpc_code = t->grpc_status;
+    struct err e = etcd_grpc_error(t->grpc_status, t->detail);
+    bool is_whole =
+        etcd_is_frame(body) && etcd_frame_message(body, &message, &whole) && whole == body.len;
+    if (!err_is(&e) && !is_whole)
+        e = err_make(ERR_PROTOCOL, "etcd's answer is no whole message of gRPC");
+    return e;
 }
 
 static void judge(const struct call *call, int http_status, struct etcd_reply *reply)
@@ -42,7 +62,10 @@ static void judge(const struct call *call, int http_status, struct etcd_reply *r
                 err_make(ERR_PROTOCOL, "etcd answers %s with HTTP %d", call->t.path, http_status);
         return;
     }
-    reply->err = etcd_decode_error(http_status, reply->body, &reply->grpc_code);
+    if (call->t.answered_in_grpc)
+        reply->err = judge_grpc(&call->t, reply->body, &reply->grpc_code);
+    else
+        reply->err = etcd_decode_error(http_status, reply->body, &reply->grpc_code);
     if (err_is(&reply->err))
         return;
     reply->header = etcd_decode_header(reply->body);
@@ -94,7 +117,8 @@ static void call_on_over(struct transfer *t, int http_status, struct err why)
 }
 
 static const char *const call_headers[] = {"Content-Type: application/json", "Expect:", NULL};
-static const struct transfer_kind call_kind = {call_headers, call_on_data, call_on_over};
+static const struct transfer_kind call_kind = {
+    .headers = call_headers, .on_data = call_on_data, .on_over = call_on_over};
 
 void etcd_call(struct etcd_client *c, const char *path, struct bytes body, int endpoint,
                int timeout_ms, etcd_done *done, void *arg)

@@ -1,5 +1,5 @@
 /* The client's thread: takes commands, drives curl, reports what is over. */
-#include "common/io/etcd_internal.h"
+#include "common/io/etcd_h2.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -83,6 +83,8 @@ static void reap(struct etcd_client *c)
         if (msg->msg != CURLMSG_DONE)
             continue;
         CURLcode rc = msg->data.result;
+        if (h2_connected(c, msg->easy_handle, rc))
+            continue;
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &t);
         transfer_done(t, rc);
     }
@@ -90,7 +92,9 @@ static void reap(struct etcd_client *c)
 
 static int wait_ms(struct etcd_client *c)
 {
-    int64_t next_ms = auth_expire(c), now_ms = clock_boot_ms();
+    int64_t next_ms = auth_expire(c), late_ms = h2_turn(c), now_ms = clock_boot_ms();
+    if (late_ms < next_ms)
+        next_ms = late_ms;
     if (next_ms <= now_ms)
         return 0;
     return next_ms - now_ms < POLL_MAX_MS ? (int)(next_ms - now_ms) : POLL_MAX_MS;
@@ -107,8 +111,11 @@ static void *run(void *arg)
                           */
         curl_multi_perform(c->multi, &busy);
         reap(c);
-        curl_multi_poll(c->multi, NULL, 0, wait_ms(c),
+        int for_ms = wait_ms(c);
+        unsigned fds = h2_poll(c);
+        curl_multi_poll(c->multi, c->fds, fds, for_ms,
                         NULL); /* or a wakeup, or curl's own timers */
+        h2_read(c);
     }
 }
 
@@ -151,6 +158,7 @@ void etcd_client_free(struct etcd_client *c)
     pthread_join(c->thread, NULL);
     while (c->streams)
         stream_close(c->streams);
+    h2_close(c);
     curl_multi_cleanup(c->multi);
     queue_free(c->commands);
     etcd_endpoints_close(&c->endpoints);

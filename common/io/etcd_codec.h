@@ -1,5 +1,8 @@
-/* etcd's JSON bodies to plain structs and back. Pure: no I/O, no state, any thread. Encoders append
- * to `out`. Decoders give PROTOCOL for what they cannot read and then leave nothing to close. */
+/* etcd's bodies to plain structs and back. Pure: no I/O, no state, any thread. Encoders append to
+ * `out`. Decoders give PROTOCOL for what they cannot read and then leave nothing to close. What is
+ * hot (a txn, watches) is written in etcd's own encoding, and the client makes JSON of it where an
+ * etcd is only reached through its JSON gateway; everything else is JSON. Decoders see by the first
+ * byte which of both they have. */
 #pragma once
 #include "common/base/err.h"
 #include "common/base/etcd_types.h"
@@ -19,6 +22,7 @@
 void etcd_prefix_end(struct bytes prefix, struct buf *out);
 
 void etcd_encode_txn(struct buf *out, const struct etcd_txn *txn);
+void etcd_json_txn(struct buf *out, const struct etcd_txn *txn);
 void etcd_encode_range(struct buf *out, const struct etcd_op *range); /* kind is RANGE */
 void etcd_encode_compact(struct buf *out, int64_t revision);
 void etcd_encode_lease_grant(struct buf *out, int64_t id, int64_t ttl_s);
@@ -34,6 +38,7 @@ struct etcd_watch {
 };
 /* Several watches on one request: their lines come mixed, told apart by watch_id. */
 void etcd_encode_watches(struct buf *out, const struct etcd_watch *watches, size_t count);
+void etcd_json_watches(struct buf *out, const struct etcd_watch *watches, size_t count);
 
 /* Results own one block; the close functions free it and may be called on zeroed structs. */
 struct err etcd_decode_txn(struct bytes body, struct etcd_txn_result *out);
@@ -92,6 +97,9 @@ struct etcd_header etcd_decode_header(struct bytes body);
 /* What an answer says has gone wrong: OK for HTTP 200 without an error object. *grpc_code: 0 when
  * unknown. The one place where etcd's message text decides, because its codes are too coarse. */
 struct err etcd_decode_error(int http_status, struct bytes body, int *grpc_code);
+
+/* The same for an answer of gRPC. */
+struct err etcd_grpc_error(int grpc_code, const char *message);
 
 /* Whether etcd refused a request for want of a valid token, or authenticating because it is off. */
 bool etcd_err_wants_token(int grpc_code, const struct err *e);

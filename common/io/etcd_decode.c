@@ -1,6 +1,7 @@
 /* Answers to structs. Everything an answer holds goes into one block, sized before it is filled. */
 #include "common/io/etcd_json.h"
 #include "common/io/etcd_codec.h"
+#include "common/io/etcd_pb.h"
 #include "common/base/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,8 @@ static void read_txn(struct reader *r, struct json_object *o, struct bytes body,
 struct err etcd_decode_txn(struct bytes body, struct etcd_txn_result *out)
 {
     *out = (struct etcd_txn_result){0};
+    if (etcd_is_frame(body))
+        return etcd_pb_decode_txn(body, out);
     struct reader r = {0};
     struct json_object *o = NULL;
     bool read = etcd_decode_writes(body, out);

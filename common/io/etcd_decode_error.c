@@ -3,6 +3,7 @@
  * looked at here, and nowhere else. What is not certain is LOST. */
 #include "common/io/etcd_json.h"
 #include "common/io/etcd_codec.h"
+#include "common/io/etcd_pb.h"
 #include <ctype.h>
 
 static const struct {
@@ -60,6 +61,13 @@ bool etcd_err_settles(enum err_code code)
               */
         return false;
     }
+}
+
+struct err etcd_grpc_error(int grpc_code, const char *message)
+{
+    if (grpc_code == 0)
+        return OK_ERR;
+    return err_make(meaning(grpc_code, message), "%s", *message ? message : "etcd gave no message");
 }
 
 bool etcd_err_wants_token(int grpc_code, const struct err *e)
@@ -138,6 +146,8 @@ static struct bytes front_header(struct bytes body)
 
 struct etcd_header etcd_decode_header(struct bytes body)
 {
+    if (etcd_is_frame(body))
+        return etcd_pb_decode_header(body);
     struct reader r = {0};
     struct bytes front = front_header(body);
     struct json_object *o = front.len ? etcd_json_parse(front) : NULL;

@@ -1,6 +1,7 @@
 /* The messages of a watch stream: one JSON object on each line. */
 #include "common/io/etcd_json.h"
 #include "common/io/etcd_codec.h"
+#include "common/io/etcd_pb.h"
 #include "common/base/mem.h"
 #include <stdlib.h>
 
@@ -20,7 +21,7 @@ static void read_event(struct reader *r, struct json_object *o, struct etcd_even
         r->bad = "events";
 }
 
-static struct err why_canceled(const struct etcd_watch_line *l, const char *reason)
+struct err etcd_why_canceled(const struct etcd_watch_line *l, const char *reason)
 {
     if (!l->canceled)
         return OK_ERR;
@@ -43,7 +44,7 @@ static void read_line(struct reader *r, struct json_object *o, struct bytes line
     out->canceled = read_bool(r, o, "canceled");
     out->fragment = read_bool(r, o, "fragment");
     out->compact_revision = read_int(r, o, "compact_revision");
-    out->err = why_canceled(out, read_string(r, o, "cancel_reason"));
+    out->err = etcd_why_canceled(out, read_string(r, o, "cancel_reason"));
     out->event_count = read_length(events);
     if (out->event_count == 0)
         return;
@@ -55,6 +56,8 @@ static void read_line(struct reader *r, struct json_object *o, struct bytes line
 struct err etcd_decode_watch(struct bytes line, struct etcd_watch_line *out)
 {
     *out = (struct etcd_watch_line){0};
+    if (etcd_is_frame(line))
+        return etcd_pb_decode_watch(line, out);
     struct reader r = {0};
     struct json_object *o = etcd_json_parse(line);
     struct json_object *result = o ? read_object(&r, o, "result") : NULL;

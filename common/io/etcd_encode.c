@@ -149,7 +149,7 @@ static void put_ops(struct buf *out, const char *name, const struct etcd_op *ops
     LIT(out, "]");
 }
 
-void etcd_encode_txn(struct buf *out, const struct etcd_txn *txn)
+void etcd_json_txn(struct buf *out, const struct etcd_txn *txn)
 {
     LIT(out, "{\"compare\":[");
     for (size_t i = 0; i < txn->compare_count; i++) {
@@ -226,7 +226,7 @@ void etcd_encode_authenticate(struct buf *out, const char *user, const char *pas
     LIT(out, "}");
 }
 
-void etcd_encode_watches(struct buf *out, const struct etcd_watch *watches, size_t count)
+void etcd_json_watches(struct buf *out, const struct etcd_watch *watches, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct etcd_watch *w = &watches[i];

@@ -15,10 +15,12 @@ struct err etcd_endpoints_parse(struct etcd_endpoints *out, const char *list);
 void etcd_endpoints_close(struct etcd_endpoints *e);
 
 struct transfer;
+struct h2_link;
 
 /* What differs between a call and a stream. */
 struct transfer_kind {
-    const char *const *headers;
+    const char *const *headers; /* of JSON */
+    bool keeps_open; /* of gRPC: more may follow the request, and the answer has no end */
     /* Part of the answer; false gives the transfer up. */
     bool (*on_data)(struct transfer *t, const uint8_t *data, size_t len);
     /* Over: http_status 0 and why, or the status of a whole answer. Called once; may free t. */
@@ -41,12 +43,27 @@ struct transfer {
     bool parked;    /* waits for a token; nothing was sent */
     uint64_t token; /* the number of the one that it carries; 0: none */
     int refused_tokens;
+    struct buf json; /* the request, when it is in frames and its endpoint speaks JSON only */
+
+    /* by gRPC */
+    struct h2_link *link; /* NULL: it goes by curl */
+    int32_t stream;       /* 0: waits for the link to open */
+    size_t request_at;
+    int64_t asked_ms;
+    int http_status, grpc_status; /* grpc_status -1: none came; its message is `detail` */
+    bool is_grpc, given_up;
+    bool stream_over, stream_closed; /* the answer has ended; the request too */
+    uint32_t stream_error;
+    bool answered_in_grpc; /* said with on_over */
+
     char detail[CURL_ERROR_SIZE];
     struct transfer *prev, *next; /* running ones, or parked ones */
 };
 
 /* Starts it, or reports it over at once. */
 void transfer_start(struct transfer *t);
+/* What all connections have in common. */
+void transfer_set_connection(const struct etcd_client *c, CURL *easy, int64_t connect_ms);
 void transfer_abort(struct transfer *t, struct err why); /* running or parked; reports it over */
 void transfer_done(struct transfer *t, CURLcode rc);     /* curl says that it is over */
 void transfer_close(struct transfer *t);                 /* not running; frees its parts, not t */
@@ -67,7 +84,10 @@ struct etcd_client {
     bool stopping;
     struct transfer *running, *parked;
     struct transfer *logging_in[ETCD_MAX_ENDPOINTS];
-    struct etcd_stream *streams; /* all that were not closed */
+    struct h2_link *links;
+    struct curl_waitfd *fds;
+    int64_t json_until_ms[ETCD_MAX_ENDPOINTS]; /* the endpoint did not speak gRPC lately */
+    struct etcd_stream *streams;               /* all that were not closed */
 };
 
 void client_command(struct etcd_client *c, enum command_kind kind, void *what);

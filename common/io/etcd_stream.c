@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/io/etcd_observe.h"
+#include "common/io/etcd_pb.h"
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -37,19 +38,42 @@ static bool take_line(struct etcd_stream *s, struct bytes text)
     return !err_is(&s->why);
 }
 
-static bool fits(struct etcd_stream *s, size_t more)
+static bool too_large(struct etcd_stream *s)
 {
-    if (more <= ETCD_MAX_ANSWER_BYTES - s->partial.len)
-        return true;
-    s->why = err_make(ERR_PROTOCOL, "a line of etcd's watch is larger than %u MiB",
+    s->why = err_make(ERR_PROTOCOL, "a message of etcd's watch is larger than %u MiB",
                       ETCD_MAX_ANSWER_BYTES >> 20);
     return false;
+}
+
+static bool fits(struct etcd_stream *s, size_t more)
+{
+    return more <= ETCD_MAX_ANSWER_BYTES - s->partial.len || too_large(s);
+}
+
+static bool take_frames(struct etcd_stream *s, const uint8_t *data, size_t len)
+{
+    struct bytes message, rest;
+    size_t whole, at = 0;
+    buf_append(&s->partial, data, len);
+    for (;; at += whole) {
+        rest = bytes_of(s->partial.data + at, s->partial.len - at);
+        if (!etcd_frame_message(rest, &message, &whole))
+            break;
+        if (!take_line(s, bytes_of(rest.data, whole)))
+            return false;
+    }
+    buf_consume(&s->partial, at);
+    return whole <= ETCD_MAX_ANSWER_BYTES || too_large(s);
 }
 
 static bool stream_on_data(struct transfer *t, const uint8_t *data, size_t len)
 {
     struct etcd_stream *s = (struct etcd_stream *)t;
     long http_status = 0;
+    if (t->link) {
+        s->last_received_ms = clock_boot_ms();
+        return take_frames(s, data, len);
+    }
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &http_status);
     s->last_received_ms = clock_boot_ms();
     const uint8_t *end;
@@ -80,7 +104,9 @@ static struct err last_words(struct etcd_stream *s, int http_status)
 {
     struct err e = OK_ERR;
     int grpc_code;
-    if (http_status != 200)
+    if (s->t.answered_in_grpc)
+        e = etcd_grpc_error(s->t.grpc_status, s->t.detail);
+    else if (http_status != 200)
         e = etcd_decode_error(http_status, buf_view(&s->partial), &grpc_code);
     else if (s->partial.len && !take_line(s, buf_view(&s->partial)))
         e = s->why;
@@ -106,7 +132,10 @@ static void stream_on_over(struct transfer *t, int http_status, struct err why)
  */
 static const char *const stream_headers[] = {"Content-Type: application/json",
                                              "Expect:", "Grpc-Metadata-hasleader: true", NULL};
-static const struct transfer_kind stream_kind = {stream_headers, stream_on_data, stream_on_over};
+static const struct transfer_kind stream_kind = {.headers = stream_headers,
+                                                 .keeps_open = true,
+                                                 .on_data = stream_on_data,
+                                                 .on_over = stream_on_over};
 
 struct etcd_stream *etcd_watch_open(struct etcd_client *c, struct bytes body, int endpoint,
                                     etcd_on_line *on_line, etcd_on_end *on_end, void *arg)

@@ -3,7 +3,9 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/io/etcd_h2.h"
 #include "common/io/etcd_login_parts.h"
+#include "common/io/etcd_pb.h"
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -41,42 +43,46 @@ static struct curl_slist *header_list(const char *const *headers, const char *to
     return list;
 }
 
-static void set_connection_options(struct transfer *t, int64_t left_ms)
+void transfer_set_connection(const struct etcd_client *c, CURL *easy, int64_t connect_ms)
 {
-    struct etcd_client *c = t->client;
-    int64_t connect_ms = c->connect_timeout_ms;
-    if (t->until_ms && left_ms < connect_ms)
-        connect_ms = left_ms;
-    curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(t->easy, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(t->easy, CURLOPT_TCP_KEEPIDLE, 5L);
-    curl_easy_setopt(t->easy, CURLOPT_TCP_KEEPINTVL, 2L);
-    curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
-    if (t->until_ms)
-        curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 5L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 2L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
     if (c->access.ca_file)
-        curl_easy_setopt(t->easy, CURLOPT_CAINFO, c->access.ca_file);
+        curl_easy_setopt(easy, CURLOPT_CAINFO, c->access.ca_file);
     if (c->access.cert_file)
-        curl_easy_setopt(t->easy, CURLOPT_SSLCERT, c->access.cert_file);
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, c->access.cert_file);
     if (c->access.key_file)
-        curl_easy_setopt(t->easy, CURLOPT_SSLKEY, c->access.key_file);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, c->access.key_file);
 }
 
-static void set_request_options(struct transfer *t, const char *token)
+static void set_times(struct transfer *t, int64_t left_ms)
+{
+    int64_t connect_ms = t->client->connect_timeout_ms;
+    if (t->until_ms && left_ms < connect_ms)
+        connect_ms = left_ms;
+    transfer_set_connection(t->client, t->easy, connect_ms);
+    if (t->until_ms)
+        curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
+}
+
+static void set_request_options(struct transfer *t, const char *token, struct bytes body)
 {
     char *url = mem_printf("%s%s", t->client->endpoints.urls[t->endpoint], t->path);
     curl_easy_setopt(t->easy, CURLOPT_URL, url);
     free(url);
     t->headers = header_list(t->kind->headers, token);
     curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
-    if (t->request.len) {
+    if (body.len) {
         curl_easy_setopt(t->easy, CURLOPT_POST, 1L);
-        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, (char *)t->request.data);
-        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->request.len);
+        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, (char *)body.data);
+        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
     }
     curl_easy_setopt(t->easy, CURLOPT_PREREQFUNCTION, before_send);
     curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, t);
@@ -106,10 +112,24 @@ void transfer_start(struct transfer *t)
         return;
     }
     t->sends = 0;
+    t->answered_in_grpc = false;
+    if (h2_takes(t)) {
+        h2_start(t);
+        return;
+    }
+    struct bytes body = buf_view(&t->request);
+    if (etcd_is_frame(body)) {
+        buf_clear(&t->json);
+        if (!etcd_pb_to_json(t->path, body, &t->json)) {
+            t->kind->on_over(t, 0, err_make(ERR_BAD_REQUEST, "this cannot be said in JSON"));
+            return;
+        }
+        body = buf_view(&t->json);
+    }
     t->easy = curl_easy_init();
     POST(t->easy);
-    set_connection_options(t, left_ms);
-    set_request_options(t, token);
+    set_times(t, left_ms);
+    set_request_options(t, token, body);
     DL_APPEND(c->running, t);
     POST(curl_multi_add_handle(c->multi, t->easy) == CURLM_OK);
 }
@@ -130,7 +150,10 @@ void transfer_abort(struct transfer *t, struct err why)
         auth_fail(t, why);
         return;
     }
-    detach(t);
+    if (t->link)
+        h2_drop(t);
+    else
+        detach(t);
     t->kind->on_over(t, 0, why);
 }
 
@@ -169,6 +192,7 @@ void transfer_done(struct transfer *t, CURLcode rc)
 
 void transfer_close(struct transfer *t)
 {
-    PRE(!t->easy);
+    PRE(!t->easy && !t->link);
     buf_close(&t->request);
+    buf_close(&t->json);
 }

@@ -295,6 +295,9 @@ class EtcdFault:
     def _one_request(self, client, upstream):
         """False when the connection is to be closed."""
         head = client.until(b"\r\n\r\n", MAX_HEAD)
+        if head.startswith(b"PRI "):  # HTTP/2, which this proxy does not speak: clients go on in JSON
+            client.send(b"HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            return False
         body = client.exactly(int(header_of(head, b"content-length") or 0))
         rule = self._rule_for(head.split(b" ", 2)[1].decode(), body)
         if rule is None:

@@ -12,11 +12,13 @@
 #include <cmocka.h>
 
 static struct etcd_process *server;
+static enum etcd_transport transport; /* everything is tried both ways */
 
 static struct etcd_client *client_of(const char *endpoints)
 {
     struct etcd_client *c;
-    struct etcd_config cfg = {.access.endpoints = endpoints, .name = "etcd-test"};
+    struct etcd_config cfg = {.access = {.endpoints = endpoints, .transport = transport},
+                              .name = "etcd-test"};
     struct err e = etcd_client_new(&c, &cfg);
     assert_string_equal(e.message, "");
     return c;
@@ -396,9 +398,12 @@ static void a_stopped_server_leaves_it_open(void **state)
     struct buf body = {0};
     struct etcd_reply reply;
     etcd_encode_txn(&body, &txn);
+    struct err e = etcd_call_wait(c, ETCD_PATH_TXN, buf_view(&body), ETCD_ANY, 5000, &reply);
+    assert_int_equal(e.code, ERR_OK); /* it is connected now */
+    etcd_reply_close(&reply);
     etcd_process_signal(server, SIGSTOP);
     int64_t start_ms = clock_boot_ms();
-    struct err e = etcd_call_wait(c, ETCD_PATH_TXN, buf_view(&body), ETCD_ANY, 200, &reply);
+    e = etcd_call_wait(c, ETCD_PATH_TXN, buf_view(&body), ETCD_ANY, 200, &reply);
     assert_int_equal(e.code, ERR_LOST);
     assert_true(clock_boot_ms() - start_ms >= 200);
     assert_true(clock_boot_ms() - start_ms < 5000);
@@ -485,7 +490,8 @@ static void freeing_answers_everybody(void **state)
  */
 static struct etcd_process *start_full(void)
 {
-    static const char *flags[] = {"--quota-backend-bytes", "0", NULL};
+    static const char *flags[] = {"--quota-backend-bytes", NULL, NULL};
+    flags[1] = "0";
     struct etcd_process *p = etcd_process_start(flags);
     struct etcd_client *c = client_of(etcd_process_url(p));
     char *value = mem_alloc(100001);
@@ -562,5 +568,7 @@ int main(void)
         cmocka_unit_test(freeing_answers_everybody),
         cmocka_unit_test(a_full_etcd_refuses_only_writes),
     };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    int failed = cmocka_run_group_tests_name("JSON", tests, start_server, stop_server);
+    transport = ETCD_GRPC;
+    return failed + cmocka_run_group_tests_name("gRPC", tests, start_server, stop_server);
 }

@@ -37,7 +37,7 @@ static void encodes_every_compare(void **state)
     };
     struct etcd_txn txn = {.compares = compares, .compare_count = 5};
     struct buf out = {0};
-    etcd_encode_txn(&out, &txn);
+    etcd_json_txn(&out, &txn);
     assert_encoded(
         &out,
         "{\"compare\":["
@@ -69,7 +69,7 @@ static void encodes_every_operation(void **state)
     struct etcd_txn txn = {
         .success = success, .success_count = 3, .failure = failure, .failure_count = 2};
     struct buf out = {0};
-    etcd_encode_txn(&out, &txn);
+    etcd_json_txn(&out, &txn);
     assert_encoded(
         &out, "{\"compare\":[],\"success\":["
               "{\"request_put\":{\"key\":\"aw==\",\"value\":\"dg==\"}},"
@@ -104,7 +104,7 @@ static void encodes_small_requests(void **state)
          .fragment = true},
         {.key = bytes_str("c"), .watch_id = 2},
     };
-    etcd_encode_watches(&out, watches, 2);
+    etcd_json_watches(&out, watches, 2);
     assert_encoded(&out,
                    "{\"create_request\":{\"key\":\"YQ==\",\"range_end\":\"Yg==\",\"watch_id\":"
                    "\"1\",\"start_revision\":\"4\",\"progress_notify\":true,\"fragment\":true"

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 static struct etcd_process *server;
+static enum etcd_transport transport; /* everything is tried both ways */
 
 /* What a stream said, in order; ended is set in the last one. */
 struct said {
@@ -46,7 +47,8 @@ static void keep_end(void *arg, struct err why)
 static struct inbox inbox_of(const char *endpoints)
 {
     struct inbox in = {.q = queue_new(1)};
-    struct etcd_config cfg = {.access.endpoints = endpoints, .name = "etcd-watch"};
+    struct etcd_config cfg = {.access = {.endpoints = endpoints, .transport = transport},
+                              .name = "etcd-watch"};
     struct err e = etcd_client_new(&in.c, &cfg);
     assert_string_equal(e.message, "");
     return in;
@@ -360,5 +362,7 @@ int main(void)
         cmocka_unit_test(a_lost_stream_goes_on_elsewhere),
         cmocka_unit_test(callbacks_may_close),
     };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    int failed = cmocka_run_group_tests_name("JSON", tests, start_server, stop_server);
+    transport = ETCD_GRPC;
+    return failed + cmocka_run_group_tests_name("gRPC", tests, start_server, stop_server);
 }
