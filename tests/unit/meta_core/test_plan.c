@@ -261,6 +261,10 @@ static void puts_are_refused_while_they_are(void **state)
     txn.then_count = 1;
     assert_int_equal(add(w, &txn, &answer), PLAN_TAKEN);
     commit(w);
+    request_close(&before);
+    request_close(&put);
+    request_close(&deletion);
+    request_close(&txn);
 }
 
 /* ---- batches ---- */
