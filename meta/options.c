@@ -53,6 +53,7 @@ static const struct option_row rows[] = {
      .fallback = "auto",
      .value = "HOW",
      .choices = "auto|json|grpc",
+     .needs = "etcd",
      .help = "How commits and watches go to etcd; auto: by gRPC, else to its JSON gateway."},
     {.name = "etcd-user",
      .kind = OPTION_STRING,
