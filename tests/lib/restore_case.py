@@ -89,3 +89,23 @@ class RestoreTest(ClusterTest):
         for name in cluster.members:
             if cluster.process(name).state() == "running":
                 wait_until(f"{name} is ready", lambda n=name: self.ready(cluster, n))
+
+    def small_cluster(self):
+        cluster = self.cluster(members=2, proxies=1, ttl=TTL)
+        leader, epoch = cluster.wait_leader()
+        put(cluster, "a", "mine")
+        return cluster, leader, epoch
+
+    def value(self, cluster, name):
+        return cluster.etcdctl("get", cluster.prefix + name, "--print-value-only").rstrip("\n")
+
+    def set(self, cluster, name, value):
+        cluster.etcdctl("put", cluster.prefix + name, "--", value)
+
+    def wait_log(self, cluster, text):
+        for name in cluster.members:
+            wait_until(f"{name} says '{text}'", lambda n=name: text in cluster.log(n))
+
+    def wait_ready(self, cluster):
+        for name in cluster.members:
+            wait_until(f"{name} is ready", lambda n=name: self.ready(cluster, n))
