@@ -203,7 +203,7 @@ void marks_accept(struct marks *m, const struct cluster *cluster, uint64_t etcd)
 {
     pthread_mutex_lock(&m->lock);
     struct marks_status *s = &m->status;
-    bool news = s->mark.etcd != etcd || memcmp(&s->mark.cluster, cluster, sizeof *cluster) != 0;
+    bool news = s->mark.etcd != etcd || !cluster_equal(&s->mark.cluster, cluster);
     s->mark.cluster = *cluster;
     s->mark.etcd = etcd;
     s->refused = OK_ERR;

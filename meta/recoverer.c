@@ -105,7 +105,7 @@ static void on_looked(void *arg, struct etcd_reply *reply)
 {
     struct job *job = arg;
     struct etcd_txn_result result = {0};
-    struct restore_view view;
+    struct restore_view view = {0};
     struct err e = take_result(reply, &result);
     if (!err_is(&e))
         e = restore_view_take(&view, &result, 0);

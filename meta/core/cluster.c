@@ -10,6 +10,13 @@ void cluster_begin(struct cluster *c, const char *id)
     snprintf(c->id, sizeof c->id, "%s", id);
 }
 
+bool cluster_equal(const struct cluster *a, const struct cluster *b)
+{
+    return strcmp(a->id, b->id) == 0 && a->format == b->format &&
+           a->incarnation == b->incarnation && a->epoch_floor == b->epoch_floor &&
+           strcmp(a->rest, b->rest) == 0;
+}
+
 void cluster_encode(const struct cluster *c, struct buf *out)
 {
     struct buf line = {0};

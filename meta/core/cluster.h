@@ -24,6 +24,7 @@ struct cluster {
  * there were incarnations are the first one, with no floor. */
 void cluster_encode(const struct cluster *c, struct buf *out);
 struct err cluster_decode(struct bytes value, struct cluster *out);
+bool cluster_equal(const struct cluster *a, const struct cluster *b);
 void cluster_begin(struct cluster *c, const char *id); /* as a new cluster starts */
 
 /* The next takeover's epoch is above this one, in a new incarnation. false: the floor is as high
