@@ -21,16 +21,16 @@ class FaultyEtcd(FailoverTest):
         super().setUp()
         self.kv = stubs.load("baton.v1.kv_pb2")
 
-    def fault_in_front(self, etcd):
-        fault = EtcdFault("http://" + etcd.etcd[0])
+    def fault_in_front(self, etcd, raw=False):
+        fault = EtcdFault("http://" + etcd.etcd[0], raw=raw)
         fault.__enter__()
         self.addCleanup(fault.__exit__, None, None, None)
         return fault
 
-    def start(self, faults=1, **options):
+    def start(self, faults=1, raw=False, **options):
         """A cluster whose members reach etcd through fault proxies: one for all, or one each."""
         etcd = self.cluster(members=0, proxies=0)
-        fronts = [self.fault_in_front(etcd) for _ in range(faults)]
+        fronts = [self.fault_in_front(etcd, raw) for _ in range(faults)]
         cluster = self.cluster(etcd=0, etcd_urls=[front.url for front in fronts], ttl=TTL, **options)
         cluster.etcd = etcd.etcd
         return cluster, dict(zip(cluster.members, fronts)) if faults > 1 else fronts[0]
@@ -58,6 +58,17 @@ class LostAnswers(FaultyEtcd):
             load.stop()
         self.assert_sound(load, cluster)
         self.assertEqual(cluster.leader(), before, "a lost answer is no reason to give up leadership")
+
+    def test_answers_lost_by_grpc(self):
+        """The same on the way that is taken without a proxy of HTTP/1.1 in between."""
+        cluster, fault = self.start(raw=True, member_args=["--etcd-transport=grpc"])
+        with Load(cluster.proxy) as load:
+            for i in range(10):
+                fault.lose_answers()
+                wait_until("an answer was lost", lambda n=i: fault.lost > n)
+                load.wait_progress(puts=20)
+            load.stop()
+        self.assert_sound(load, cluster)
 
     def test_attempt_delayed_past_the_next(self):
         cluster, fault = self.start()

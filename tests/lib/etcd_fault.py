@@ -16,6 +16,7 @@ Modes of a rule, for the next `count` requests that match it, after `skip` match
   delay-reply    forward at once, hand the answer on after `seconds`
   refuse         reset the connection, forward nothing
   blackhole      forward nothing, answer nothing, until released
+EtcdFault(url, raw=True) instead passes bytes on as they are, HTTP/2 too, and has no rules but lose_answers().
 With seconds=None a delay lasts until rule.release(). Beside the rules, listen_off() refuses all new
 connections and cuts the others, and freeze() stops every byte of every connection, streams too.
 """
@@ -31,6 +32,7 @@ import threading
 
 MODES = ("pass", "drop-reply", "delay-request", "delay-reply", "refuse", "blackhole")
 MAX_HEAD = 64 << 10
+SHORT = 60  # bytes of HTTP/2 that are no request and no answer
 MAX_BODY = 64 << 20
 
 
@@ -184,11 +186,13 @@ def answer_parts(upstream, other=None):
 
 
 class EtcdFault:
-    def __init__(self, target, port=0):
+    def __init__(self, target, port=0, raw=False):
         host, _, target_port = target.split("//")[-1].rstrip("/").rpartition(":")
         self._target = (host, int(target_port))
         self._lock = threading.Lock()
         self._rules, self._socks = [], set()
+        self._raw, self._to_lose = raw, threading.Semaphore(0)
+        self.lost = 0
         self._flowing = threading.Event()
         self._flowing.set()
         self._port, self._listener = port, None
@@ -217,6 +221,11 @@ class EtcdFault:
             rules, self._rules = self._rules, []
         for rule in rules:
             rule.end()
+
+    def lose_answers(self, count=1):
+        """Of a raw one: the next answers are read and thrown away, and their connections closed. What is not asked
+        for, as the events of a watch, is no answer: it comes while nothing that was sent waits for one."""
+        self._to_lose.release(count)
 
     def freeze(self):
         self._flowing.clear()
@@ -273,6 +282,9 @@ class EtcdFault:
             socks[1].settimeout(None)
             client, upstream = (Peer(each, self._flowing) for each in socks)
             alive = all([self._own(each) for each in socks])
+            if self._raw:
+                self._relay(client, upstream, alive)
+                return
             while alive:
                 alive = self._one_request(client, upstream)
         except (Gone, OSError, ValueError):
@@ -282,6 +294,25 @@ class EtcdFault:
                 self._socks.difference_update(socks)
             for each in socks:
                 each.close()
+
+    def _relay(self, client, upstream, alive):
+        """Bytes both ways. A commit is long; acknowledgements and opened windows of HTTP/2 are short."""
+        asked = False
+        while alive:
+            ready, _, _ = select.select([client.sock, upstream.sock], [], [])
+            for source, sink in ((client, upstream), (upstream, client)):
+                if source.sock not in ready:
+                    continue
+                source.fill()
+                asked = asked or (source is client and len(source.pending) > SHORT)
+                if source is upstream and asked and len(source.pending) > SHORT:
+                    asked = False
+                    if self._to_lose.acquire(blocking=False):
+                        with self._lock:
+                            self.lost += 1
+                        return
+                sink.send(source.pending)
+                source.pending = b""
 
     def _rule_for(self, path, body):
         with self._lock:
