@@ -25,7 +25,10 @@ bool h2_takes(const struct transfer *t)
     if (c->access.transport == ETCD_JSON || !etcd_pb_method(t->path) ||
         !etcd_is_frame(buf_view(&t->request)))
         return false;
-    return c->access.transport == ETCD_GRPC || clock_boot_ms() >= c->json_until_ms[t->endpoint];
+    if (c->access.transport == ETCD_GRPC)
+        return true;
+    bool is_https = c->endpoints.urls[t->endpoint][4] == 's'; /* large requests fail there */
+    return !is_https && clock_boot_ms() >= c->json_until_ms[t->endpoint];
 }
 
 /* ---- links ---- */
