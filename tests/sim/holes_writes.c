@@ -1,5 +1,6 @@
 /* Holes in what becomes of a write. */
 #include "meta/core/bug.h"
+#include "meta/core/cluster.h"
 #include "tests/sim/checker.h"
 #include "tests/sim/holes.h"
 
@@ -166,6 +167,44 @@ static void history_says_that_the_last_batch_was_not_applied(struct world *w)
     op_release(other);
 }
 
+static void raise_the_floor(struct world *w, uint64_t floor)
+{
+    struct cluster cluster;
+    struct buf value = {0};
+    cluster_begin(&cluster, "0123456789abcdef0123456789abcdef");
+    cluster.epoch_floor = floor;
+    cluster_encode(&cluster, &value);
+    fake_etcd_put(&w->etcd, bytes_str(SIM_PREFIX "cluster"), buf_view(&value), 0);
+    buf_close(&value);
+}
+
+/* The epoch jumps, so there is no `history/<epoch + 1>`: what became of the last batch is not known
+ * to the old leader then, and it must not guess. */
+static void a_jump_of_the_epoch_hides_the_outcome(struct world *w)
+{
+    given_a_leader_and_two_candidates(w);
+    script_add(w, REP("commit", 1, NET_LOSE));
+    script_add(w, REQ("commit", 1, NET_PASS));
+    script_add(w, REQ("commit", ALL, NET_HOLD));
+    struct op *op = send_op(w, 0, OP_PUT, "alpha", 0);
+    expect_held(w, "commit", NET_REQUEST, 2000);
+    raise_the_floor(w, 40);
+    operator_deletes_key(w, 0);
+    expect_another_leader(w, 0, 5000);
+    struct op *other = begin_put(w, 1, "beta");
+    expect_done(w, other, 2000);
+    expect(w, w->checker->epoch == 41, "the epoch is above the floor");
+    net_release(w, "commit", NET_REQUEST);
+    run_ms(w, 1000);
+    const uint64_t *outcomes = w->checker->outcomes;
+    expect(w, applied_at(w, op) != 0, "it is applied");
+    expect(w, outcomes[COMMIT_APPLIED_DEPOSED] + outcomes[COMMIT_NOT_APPLIED] == 0,
+           "the old leader claims neither");
+    expect(w, outcomes[COMMIT_UNKNOWN] == 1, "it says that it does not know");
+    op_release(op);
+    op_release(other);
+}
+
 /* Nobody has taken over yet, but with the key gone nothing of ours applies any more. */
 static void commit_as_it_was_and_no_key_is_not_applied(struct world *w)
 {
@@ -294,6 +333,7 @@ const struct hole holes_of_writes[] = {
      history_says_that_the_last_batch_was_not_applied,
      -1,
      {0}},
+    {"a_jump_of_the_epoch_hides_the_outcome", a_jump_of_the_epoch_hides_the_outcome, -1, {0}},
     {"commit_as_it_was_and_no_key_is_not_applied",
      commit_as_it_was_and_no_key_is_not_applied,
      -1,

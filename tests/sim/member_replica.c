@@ -72,7 +72,7 @@ static bool follows(struct world *w, const struct replica *r, const struct recor
         return false;
     struct err err = history_decode(v->value, &history);
     return !err_is(&err) &&
-           (r->epoch == 0 || (record->epoch == r->epoch + 1 && history.prev_seq == r->seq));
+           (r->epoch == 0 || (record->epoch > r->epoch && history.prev_seq == r->seq));
 }
 
 static void activate(struct world *w, struct member *m)
