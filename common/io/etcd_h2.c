@@ -4,6 +4,7 @@
 #include "common/base/mem.h"
 #include "common/io/etcd_login_parts.h"
 #include "common/io/etcd_pb.h"
+#include <openssl/ssl.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -25,13 +26,18 @@ bool h2_takes(const struct transfer *t)
     if (c->access.transport == ETCD_JSON || !etcd_pb_method(t->path) ||
         !etcd_is_frame(buf_view(&t->request)))
         return false;
-    if (c->access.transport == ETCD_GRPC)
-        return true;
-    bool is_https = c->endpoints.urls[t->endpoint][4] == 's'; /* large requests fail there */
-    return !is_https && clock_boot_ms() >= c->json_until_ms[t->endpoint];
+    return c->access.transport == ETCD_GRPC || clock_boot_ms() >= c->json_until_ms[t->endpoint];
 }
 
 /* ---- links ---- */
+
+/* Were it curl that asks, it would take the connection for its own HTTP/2 and spoil it. */
+static CURLcode ask_for_http2(CURL *easy, void *ssl_ctx, void *arg)
+{
+    static const uint8_t protocols[] = {2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+    return SSL_CTX_set_alpn_protos(ssl_ctx, protocols, sizeof protocols) == 0 ? CURLE_OK
+                                                                              : CURLE_FAILED_INIT;
+}
 
 static struct h2_link *link_new(struct etcd_client *c, int endpoint)
 {
@@ -42,7 +48,8 @@ static struct h2_link *link_new(struct etcd_client *c, int endpoint)
     POST(link->easy);
     transfer_set_connection(c, link->easy, c->connect_timeout_ms);
     curl_easy_setopt(link->easy, CURLOPT_URL, c->endpoints.urls[endpoint]);
-    curl_easy_setopt(link->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    curl_easy_setopt(link->easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
+    curl_easy_setopt(link->easy, CURLOPT_SSL_CTX_FUNCTION, ask_for_http2);
     curl_easy_setopt(link->easy, CURLOPT_CONNECT_ONLY, 1L);
     curl_easy_setopt(link->easy, CURLOPT_FRESH_CONNECT, 1L);
     curl_easy_setopt(link->easy, CURLOPT_ERRORBUFFER, link->detail);
@@ -104,6 +111,7 @@ bool h2_connected(struct etcd_client *c, CURL *easy, CURLcode rc)
     if (!link)
         return false;
     if (rc != CURLE_OK) {
+        transfer_explain(rc, link->detail);
         link_break(link, curl_easy_strerror(rc));
         return true;
     }

@@ -62,6 +62,8 @@ struct transfer {
 
 /* Starts it, or reports it over at once. */
 void transfer_start(struct transfer *t);
+/* Adds to what curl says what may be done about it. */
+void transfer_explain(CURLcode rc, char detail[CURL_ERROR_SIZE]);
 /* What all connections have in common. */
 void transfer_set_connection(const struct etcd_client *c, CURL *easy, int64_t connect_ms);
 void transfer_abort(struct transfer *t, struct err why); /* running or parked; reports it over */

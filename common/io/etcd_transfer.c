@@ -157,16 +157,20 @@ void transfer_abort(struct transfer *t, struct err why)
     t->kind->on_over(t, 0, why);
 }
 
+void transfer_explain(CURLcode rc, char detail[CURL_ERROR_SIZE])
+{
+    size_t len = strlen(detail);
+    if (rc == CURLE_PEER_FAILED_VERIFICATION)
+        snprintf(detail + len, CURL_ERROR_SIZE - len,
+                 ": its certificate must be valid now, name this host and be signed by --etcd-ca");
+}
+
 /* Only what was never handed to the network is certain not to have happened. */
-static struct err curl_error(const struct transfer *t, CURLcode rc)
+static struct err curl_error(struct transfer *t, CURLcode rc)
 {
     const char *url = t->client->endpoints.urls[t->endpoint];
+    transfer_explain(rc, t->detail);
     const char *text = t->detail[0] ? t->detail : curl_easy_strerror(rc);
-    if (rc == CURLE_PEER_FAILED_VERIFICATION)
-        return err_make(ERR_UNREACHABLE,
-                        "etcd at %s: %s: its certificate must be valid now, name this host and be "
-                        "signed by --etcd-ca",
-                        url, text);
     if (t->sends == 0)
         return err_make(ERR_UNREACHABLE, "etcd at %s: %s", url, text);
     if (t->sends > 1)

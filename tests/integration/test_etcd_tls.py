@@ -38,7 +38,7 @@ class Certified(FailoverTest):
         certs.made("member", subject="/O=baton")  # a common name would pass for the name of a user
         etcd.enable_auth()
         cluster = self.cluster(etcd=0, etcd_urls=[url], ttl=TTL,
-                               member_args=[*self.files(certs, cert="member"), *etcd.member_args()])
+                               member_args=["--etcd-transport=grpc", *self.files(certs, cert="member"), *etcd.member_args()])
         cluster.etcdctl = lambda *words, **_: etcd.ctl(*words)
         self.fail_over(cluster, [cluster.kill_leader] * 2, TTL, lambda fault: cluster.restart(fault.name))
 
@@ -67,7 +67,7 @@ class Certified(FailoverTest):
                 said.seek(0)
                 raise AssertionError(f"{late}; but:\n{said.read()[:2000]}") from None
             finally:
-                process.terminate()
+                process.kill()  # the member dies with it
                 process.wait()
 
     def test_complaints(self):

@@ -30,6 +30,42 @@ static enum err_code ask(const char *url, const char *ca_file, const char *cert_
     return e.code;
 }
 
+/* A txn in etcd's own encoding, as it goes over a connection of TLS. */
+static enum err_code ask_grpc(const char *url, const char *ca_file, const char *cert_file,
+                              const char *key_file, size_t len)
+{
+    struct etcd_client *c;
+    struct etcd_config cfg = {.access = {.endpoints = url,
+                                         .ca_file = ca_file,
+                                         .cert_file = cert_file,
+                                         .key_file = key_file,
+                                         .transport = ETCD_GRPC},
+                              .name = "etcd-tls"};
+    struct err e = etcd_client_new(&c, &cfg);
+    assert_string_equal(e.message, "");
+    char *value = mem_alloc(len);
+    struct etcd_op ops[] = {
+        {.kind = ETCD_OP_PUT, .key = bytes_str("k"), .value = bytes_of(value, len)},
+        {.kind = ETCD_OP_RANGE, .key = bytes_str("k")}};
+    struct buf body = {0};
+    etcd_encode_txn(&body, &(struct etcd_txn){.success = ops, .success_count = 2});
+    for (int i = 0; i < 3 && !err_is(&e); i++) {
+        struct etcd_reply reply;
+        struct etcd_txn_result r = {0};
+        e = etcd_call_wait(c, ETCD_PATH_TXN, buf_view(&body), 0, 10000, &reply);
+        if (!err_is(&e)) {
+            assert_int_equal(etcd_decode_txn(reply.body, &r).code, ERR_OK);
+            assert_int_equal(r.results[1].kvs[0].value.len, len);
+        }
+        etcd_txn_result_close(&r);
+        etcd_reply_close(&reply);
+    }
+    free(value);
+    buf_close(&body);
+    etcd_client_free(c);
+    return e.code;
+}
+
 static void certificates_decide(void **state)
 {
     const char *tmp = getenv("TMPDIR");
@@ -53,6 +89,12 @@ static void certificates_decide(void **state)
     struct etcd_process *p = etcd_process_start_at(plain, flags);
     assert_int_equal(ask(plain, NULL, NULL, NULL), ERR_OK);
     assert_int_equal(ask(tls, cert, cert, key), ERR_OK);
+    for (size_t len = 10; len <= 1000000; len *= 10) {
+        assert_int_equal(ask_grpc(plain, NULL, NULL, NULL, len), ERR_OK);
+        assert_int_equal(ask_grpc(tls, cert, cert, key, len), ERR_OK);
+    }
+    assert_int_equal(ask_grpc(tls, NULL, cert, key, 1), ERR_UNREACHABLE);
+    assert_int_not_equal(ask_grpc(tls, cert, NULL, NULL, 1), ERR_OK);
     assert_int_equal(ask(tls, NULL, cert, key), ERR_UNREACHABLE);
     assert_int_equal(ask("https://localhost:1", cert, cert, key), ERR_UNREACHABLE);
     assert_int_not_equal(ask(tls, cert, NULL, NULL), ERR_OK);
