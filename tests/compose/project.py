@@ -28,11 +28,11 @@ class Project:
     ETCDS, MEMBERS, PROXIES = ["etcd1", "etcd2", "etcd3"], ["m1", "m2", "m3"], ["proxy1", "proxy2"]
     ALL = ETCDS + MEMBERS + PROXIES + ["prometheus"]
 
-    def __init__(self, name, directory, files=(), tag="latest"):
+    def __init__(self, name, directory, files=()):
         """directory: holds the ports for as long as it is there. files: further compose files."""
         self.name = name
         self.ports = dict(zip(PORTS, script.take_ports(len(PORTS), directory)))
-        self.env = {**os.environ, **{key: str(port) for key, port in self.ports.items()}, "BATON_TAG": tag,
+        self.env = {**os.environ, **{key: str(port) for key, port in self.ports.items()},
                     "COMPOSE_PROJECT_NAME": name,
                     "COMPOSE_FILE": ":".join([os.path.join(SOURCE, "docker-compose.yml"), *files])}
         self.proxies = [f"127.0.0.1:{self.ports[f'BATON_PROXY{i}_PORT']}" for i in (1, 2)]
@@ -59,8 +59,12 @@ class Project:
         self.compose("up", "-d", "prometheus", seconds=1200)
         self.wait_well()
 
-    def down(self, volumes):
-        self.compose("down", *(["--volumes"] if volumes else []))
+    def down(self):
+        self.compose("down")
+
+    def remove(self):
+        """With all that it stored, and the images built for it."""
+        self.compose("down", "--volumes", "--rmi", "local")
 
     def container(self, service):
         out = self.docker("ps", "-aq", "--filter", f"label=com.docker.compose.project={self.name}",

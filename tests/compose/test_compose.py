@@ -3,6 +3,7 @@ paused, cut off and restarted. scripts/test-compose runs this; it says which eng
 
 A container that is killed takes its guardian along, so nobody lets its leadership go: that gap is the TTL. The same holds
 for one that is paused or cut off. Only a member that dies inside its container is let go at once."""
+import atexit
 import collections
 import os
 import shutil
@@ -25,35 +26,35 @@ TTL_S = 5
 Fault = collections.namedtuple("Fault", "kind begin end")
 
 
+project = None
+
+
 def setUpModule():
-    global project, directory
+    global project
     directory = tempfile.mkdtemp(prefix="baton-compose-")
     project = Project(os.environ.get("BATON_COMPOSE_PROJECT", "baton-test"), directory,
-                      os.environ.get("BATON_COMPOSE_FILES", "").split(), os.environ.get("BATON_TAG", "latest"))
+                      os.environ.get("BATON_COMPOSE_FILES", "").split())
+    atexit.register(remove, project, directory)  # also when interrupted
     began = time.monotonic()
-    try:
-        project.up()
-    except BaseException:
-        tearDownModule()
-        raise
+    project.up()
     print(f"built, started and well after {time.monotonic() - began:.0f} s")
 
 
-def tearDownModule():
-    project.down(volumes=True)
+def remove(project, directory):
+    project.remove()
     shutil.rmtree(directory)
 
 
 def table(load, faults):
     """Of each kind: the longest time without an answer to anybody, and the longest that a call took."""
     history = load.history()
-    lines = [f"{len(history.ops)} calls, {len(history.errors())} errors, {load.rate():.0f} puts a second, gaps included",
-             f"  {'fault':<34}{'n':>4}{'gap: median':>13}{'longest':>9}{'longest call, ms':>18}"]
+    lines = [f"{len(history.ops)} calls, {len(history.errors())} errors; {load.rate():.0f} puts in the median second",
+             f"  {'fault':<42}{'n':>4}{'gap: median':>13}{'longest':>9}{'longest call, ms':>18}"]
     for kind in dict.fromkeys(fault.kind for fault in faults):
         same = [fault for fault in faults if fault.kind == kind]
         gaps = [1000 * history.longest_silence(fault.begin, fault.end) for fault in same]
         calls = [1000 * history.longest_call(fault.begin, fault.end - fault.begin) for fault in same]
-        lines.append(f"  {kind:<34}{len(same):>4}{histories.percentile(gaps, 0.5):>13.0f}{max(gaps):>9.0f}"
+        lines.append(f"  {kind:<42}{len(same):>4}{histories.percentile(gaps, 0.5):>13.0f}{max(gaps):>9.0f}"
                      f"{max(calls):>18.0f}")
     return "\n".join(lines)
 
@@ -134,7 +135,7 @@ class ComposeTest(unittest.TestCase):
         with PacedLoad(project.proxies, RATE) as load:
             load.stop()
         before = load.stored(project.proxy, "unique")
-        project.down(volumes=False)
+        project.down()
         project.up()
         self.assertEqual(load.stored(project.proxy, "unique"), before)
         self.assert_sound(load)
