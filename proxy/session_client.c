@@ -137,6 +137,8 @@ static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream_id, const 
 static int on_frame_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *arg)
 {
     struct client *k = arg;
+    if (frame->hd.type == NGHTTP2_GOAWAY && k->warned && !k->leaving)
+        nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, NULL); /* earlier it would overtake the notice */
     bool ended = frame->hd.type <= NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     const struct call *c = ended ? call_of(k, frame->hd.stream_id) : NULL;
     if (c && !c->body.ended)
@@ -273,7 +275,6 @@ void client_widen(struct call *c)
 void client_warn(struct client *k)
 {
     nghttp2_submit_shutdown_notice(k->session.h2);
-    nghttp2_submit_ping(k->session.h2, NGHTTP2_FLAG_NONE, NULL);
     k->warned = true;
     session_touch(&k->session);
 }

@@ -143,6 +143,8 @@ class DrainTest(ProxyTest):
         for i, call in enumerate(calls):
             self.assert_ok(client.finish(call), b"%d" % i)
         self.assertEqual(proxy.wait_exit(), 0)
+        self.assertEqual(client.peer.pings_before_goaway, 0, "who answers the PING has seen the first step")
+        self.assertEqual(client.peer.pings, 1)
 
     def test_calls_between_the_two_steps_are_served(self):
         """A call that crossed the first GOAWAY on the wire is answered, or refused as not processed."""

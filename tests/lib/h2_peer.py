@@ -13,7 +13,7 @@ from h2.connection import H2Connection
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 import h2.events as ev
-from hyperframe.frame import GoAwayFrame, RstStreamFrame
+from hyperframe.frame import GoAwayFrame, PingFrame, RstStreamFrame
 
 from h2_lab import Gone
 from h2_stream import Stream, plain
@@ -31,6 +31,7 @@ class H2Peer(asyncio.Protocol):
         self.violations = []       # what the other side did against the protocol
         self.goaways = []          # (error code, last stream id) received
         self.pings = 0
+        self.pings_before_goaway = 0
         self.ping_acks = 0
         self.resets_received = 0
         self.remote_settings = {}
@@ -59,6 +60,7 @@ class H2Peer(asyncio.Protocol):
         h2.decoder.max_allowed_table_size = h2.local_settings.header_table_size
         # h2 takes a GOAWAY for the end of the connection; streams below its last id go on, though.
         h2._frame_dispatch_table[GoAwayFrame] = self._on_goaway_frame
+        h2._frame_dispatch_table[PingFrame] = self._on_ping_frame
         return h2
 
     # The transport's side.
@@ -112,6 +114,11 @@ class H2Peer(asyncio.Protocol):
             if self.client_side and stream.id > frame.last_stream_id:
                 stream.on_refused()
         return [], []
+
+    def _on_ping_frame(self, frame):
+        if not self.goaways and "ACK" not in frame.flags:
+            self.pings_before_goaway += 1
+        return self.h2._receive_ping_frame(frame)
 
     def _on_event(self, event):
         if isinstance(event, ev.RequestReceived):
