@@ -82,6 +82,8 @@ static struct err read_line(struct export_reader *r)
 
 static struct json_object *parse_line(const struct export_reader *r)
 {
+    if (r->line.len == 0)
+        return NULL;
     struct json_tokener *t = json_tokener_new();
     json_tokener_set_flags(t, JSON_TOKENER_STRICT);
     struct json_object *o =

@@ -155,7 +155,8 @@ class Files(Move):
             self.refused(cluster, bytes(changed), "line")
         self.refused(cluster, whole + b"{}\n", "follows the end")
         self.refused(cluster, whole[:-1], "cut")
-        self.refused(cluster, b"hello\n", "no file that batonctl export wrote")
+        for nonsense in (b"", b"\n", b"\0\n", b"hello\n", b"\n" + whole):
+            self.refused(cluster, nonsense, "no file that batonctl export wrote")
         self.refused(cluster, whole.replace(b'"format":1', b'"format":2'), "another format")
         self.assertEqual(self.count(cluster), 0)
         self.assertEqual(cluster.wait_leader()[1], 1)
