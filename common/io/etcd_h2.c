@@ -161,6 +161,10 @@ void h2_start(struct transfer *t)
 
 void h2_drop(struct transfer *t)
 {
+    /* A watch that fell silent is closed to be opened anew, which must not be on a dead link. */
+    if (t->kind->keeps_open && t->stream &&
+        clock_boot_ms() - t->link->received_ms > t->client->connect_timeout_ms)
+        t->link->retired = true;
     if (t->stream && t->link->session && !t->stream_closed)
         h2_session_reset(t->link, t);
     detach(t);

@@ -113,6 +113,7 @@ void transfer_start(struct transfer *t)
     }
     t->sends = 0;
     t->answered_in_grpc = false;
+    t->detail[0] = 0;
     if (h2_takes(t)) {
         h2_start(t);
         return;

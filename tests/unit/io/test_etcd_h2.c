@@ -449,6 +449,31 @@ static void a_closed_watch_is_reset(void **state)
     buf_close(&greeting), buf_close(&body);
 }
 
+static void a_watch_after_a_silent_one_gets_its_own_link(void **state)
+{
+    struct buf greeting = {0}, answer = {0}, body = {0};
+    h2_settings(&greeting);
+    h2_headers(&answer, false, ok_headers);
+    struct h2_script_step step = {buf_view(&greeting), buf_view(&answer), H2_SCRIPT_SILENT};
+    struct h2_script_step steps[] = {step, step};
+    struct h2_script *s = h2_script_start(steps, 2);
+    struct etcd_client *c = client_of(h2_script_url(s), ETCD_GRPC);
+    etcd_encode_watches(&body, &(struct etcd_watch){.key = bytes_str("k"), .watch_id = 1}, 1);
+    for (int i = 0; i < 2; i++) {
+        struct heard h = {.end = queue_new(1)};
+        struct etcd_stream *w = etcd_watch_open(c, buf_view(&body), 0, on_line, on_end, &h);
+        WAIT_FOR(h2_script_requests(s) == i + 1);
+        int64_t asked_ms = clock_boot_ms();
+        WAIT_FOR(clock_boot_ms() - asked_ms > 1000); /* more than the client takes to connect */
+        etcd_watch_close(w);
+        assert_non_null(queue_pop(h.end, 20000));
+        queue_free(h.end);
+    }
+    etcd_client_free(c);
+    h2_script_free(s);
+    buf_close(&greeting), buf_close(&answer), buf_close(&body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +484,7 @@ int main(void)
         cmocka_unit_test(nobody_waits_for_what_timed_out),
         cmocka_unit_test(every_end_of_a_watch_has_its_error),
         cmocka_unit_test(a_closed_watch_is_reset),
+        cmocka_unit_test(a_watch_after_a_silent_one_gets_its_own_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
