@@ -121,7 +121,8 @@ static void on_decided(void *ctx, const struct err *why, const struct cluster *c
             log_warn("%s", e.message);
         candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_IDENTIFIED,
                                                               .etcd_cluster_id = etcd,
-                                                              .level = cluster->format});
+                                                              .level = cluster->format,
+                                                              .epoch_floor = cluster->epoch_floor});
     }
     candidate_post(m->candidate, &(struct election_event){.kind = ELECTION_HOLD, .flag = refused});
 }

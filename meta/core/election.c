@@ -286,6 +286,7 @@ static void absorb(struct election *e, const struct election_event *event)
         break;
     case ELECTION_IDENTIFIED:
         e->cfg.etcd_cluster_id = event->etcd_cluster_id;
+        e->epoch_floor = event->epoch_floor;
         level_see(e, event->level);
         break;
     case ELECTION_HOLD:

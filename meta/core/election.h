@@ -47,7 +47,8 @@ enum election_event_kind {
     /* .epoch: hand it over as .handover says, planned under that leadership; .ticket comes back
      * with TRANSFERRED, exactly once unless the election ends before */
     ELECTION_TRANSFER,
-    /* .etcd_cluster_id: answers of another etcd do not count from now on; .level: of `cluster` */
+    /* .etcd_cluster_id: answers of another etcd do not count from now on; .level, .epoch_floor: of
+     * `cluster` */
     ELECTION_IDENTIFIED,
     /* .flag: this member neither leads nor stands, because etcd's state is not the one it knows */
     ELECTION_HOLD,
@@ -80,7 +81,7 @@ struct election_event {
     bool flag;
     uint64_t epoch;
     int64_t sent_ms;
-    uint64_t ticket, etcd_cluster_id;
+    uint64_t ticket, etcd_cluster_id, epoch_floor;
     uint32_t level;
     struct handover handover;
 };

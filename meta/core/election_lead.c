@@ -49,6 +49,8 @@ static const char *why_end(const struct election *e)
         return "its key is gone";
     if (seen->epoch > l->epoch || (seen->epoch == l->epoch && strcmp(seen->nonce, l->nonce) != 0))
         return "another member leads";
+    if (e->epoch_floor >= l->epoch) /* raised through another leader, who was deposed meanwhile */
+        return "the epochs to come are above its own";
     if (e->now_ms - e->proof_ms >= l->ttl_ms)
         return "nothing was committed for a TTL";
     return e->draining ? leaves : NULL;

@@ -59,6 +59,7 @@ struct election {
     int64_t raised_revision;   /* raising it was tried with the members of this one */
     struct seen seen;
     uint64_t highest_epoch;
+    uint64_t epoch_floor;     /* of `cluster`, as it was last told */
     struct record_bytes read; /* what the last read brought */
     int64_t read_revision;
     bool read_since_seen;   /* there was a read since `seen` changed */

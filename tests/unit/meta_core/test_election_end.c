@@ -49,6 +49,23 @@ static void a_ttl_without_proof_ends_it(void **state)
     assert_true(drive_asks(d, RELEASED) && drive_asks(d, QUEUE));
 }
 
+/* The raise was asked of a leader who was deposed before etcd took it: this one compared the value
+ * of before, and whoever raised it was told that what comes is above. */
+static void a_floor_above_its_epoch_ends_it(void **state)
+{
+    struct drive *d = *state;
+    drive_to_lead(d);
+    drive_epoch(d, ELECTION_ACTIVATED);
+    drive_event(d, (struct election_event){.kind = ELECTION_IDENTIFIED,
+                                           .etcd_cluster_id = KIT_CLUSTER,
+                                           .epoch_floor = 0});
+    assert_int_equal(election_role(d->e), ROLE_LEADER);
+    drive_event(d, (struct election_event){.kind = ELECTION_IDENTIFIED,
+                                           .etcd_cluster_id = KIT_CLUSTER,
+                                           .epoch_floor = 1});
+    assert_stepped_down(d);
+}
+
 static void proofs_of_another_epoch_do_not_count(void **state)
 {
     struct drive *d = *state;
@@ -212,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(a_ttl_without_proof_ends_it),
+        ROW(a_floor_above_its_epoch_ends_it),
         ROW(proofs_of_another_epoch_do_not_count),
         cmocka_unit_test(reasons_to_step_down),
         ROW(it_follows_only_when_settled_and_its_key_is_gone),
