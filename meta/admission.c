@@ -28,13 +28,14 @@ void admission_free(struct admission *a)
 
 /* ---- asking in the order of raft ---- */
 
-static struct err look(struct admission *a, struct restore_view *v)
+/* *mark: what had been seen before the look, and so must be in it. What this member commits while
+ * etcd answers need not be. */
+static struct err look(struct admission *a, struct restore_mark *mark, struct restore_view *v)
 {
     struct fence_txn txn = {0};
     struct etcd_txn_result result = {0};
-    struct restore_mark mark;
-    marks_get(a->cfg.marks, &mark);
-    restore_make_look(&txn, a->cfg.prefix, &mark);
+    marks_get(a->cfg.marks, mark);
+    restore_make_look(&txn, a->cfg.prefix, mark);
     struct err e = a->cfg.ask(a->cfg.ask_ctx, &txn.txn, &result);
     if (!err_is(&e))
         e = restore_view_take(v, &result, 0);
@@ -120,14 +121,14 @@ static struct err without_cluster(struct admission *a, const struct restore_mark
 
 /* A value that is not this member's: at a start it belongs elsewhere, later somebody overwrote it
  * below a state that goes on. */
-static struct err check_cluster(struct admission *a, const struct restore_mark *mark,
+static struct err check_cluster(struct admission *a, struct restore_mark *mark,
                                 struct restore_view *v)
 {
     struct err why, e = OK_ERR;
     bool ours = strcmp(mark->cluster.id, v->cluster.id) == 0;
     if (ours || !a->confirmed)
         return a->cfg.confirm(a->cfg.ctx, &v->cluster);
-    e = look(a, v);
+    e = look(a, mark, v);
     if (err_is(&e))
         return e;
     if (mark->epoch && restore_judge(mark, v, &why) == RESTORE_FINE)
@@ -141,12 +142,11 @@ static struct err check_cluster(struct admission *a, const struct restore_mark *
     return a->cfg.confirm(a->cfg.ctx, &v->cluster);
 }
 
-static struct err identify(struct admission *a, const struct restore_mark *mark,
-                           struct restore_view *v)
+static struct err identify(struct admission *a, struct restore_mark *mark, struct restore_view *v)
 {
     struct err e = OK_ERR;
     if (!v->cluster_revision)
-        e = look(a, v);
+        e = look(a, mark, v);
     if (err_is(&e))
         return e;
     if (!v->cluster_revision)
@@ -190,10 +190,9 @@ struct err admission_judge(struct admission *a, struct restore_view *v, bool *re
         return e;
     enum restore_verdict verdict = restore_judge(&mark, v, &why);
     if (verdict != RESTORE_FINE) {
-        e = look(a, v);
+        e = look(a, &mark, v);
         if (err_is(&e))
             return e;
-        marks_get(a->cfg.marks, &mark);
         verdict = restore_judge(&mark, v, &why);
     }
     if (verdict == RESTORE_BACK) {
