@@ -461,6 +461,13 @@ void follow_stop(struct follow *f)
     wake(f);
     pthread_join(f->thread, NULL);
     etcd_client_free(f->etcd);
+    f->etcd = NULL;
+}
+
+void follow_free(struct follow *f)
+{
+    if (!f)
+        return;
     admission_free(f->admission);
     queue_free(f->wakes);
     free(f);

@@ -32,7 +32,9 @@ struct follow_config {
 };
 
 struct err follow_start(struct follow **out, const struct follow_config *cfg);
+/* Joins the thread; it may still be spoken to until follow_free. NULL is allowed. */
 void follow_stop(struct follow *f);
+void follow_free(struct follow *f);
 
 /* Reopens the state watch at the replica's applied revision + 1, or with `reload` lists the state
  * anew. What the present watch still brings carries an older generation than the one returned. Any

@@ -108,6 +108,7 @@ static bool wait_for_end(struct member *m, int64_t *by_ms)
 }
 
 /* In the order in which they speak to each other: follower of etcd -> election -> replica's inbox.
+ * The election has words for the other two until it has stopped, so they are freed behind it.
  * Once the replica and the election have stopped, every call is answered or about to be. */
 static void stop(struct member *m, int64_t by_ms)
 {
@@ -118,7 +119,10 @@ static void stop(struct member *m, int64_t by_ms)
     follow_stop(m->follow);
     if (m->members)
         service_member_connect(m->members, NULL);
+    if (m->maintenance)
+        service_maintenance_connect(m->maintenance, NULL);
     candidate_stop(m->candidate);
+    follow_free(m->follow);
     if (m->board)
         board_set_role(m->board, ROLE_FOLLOWER, 0);
     waiting_drain(m->waiting);

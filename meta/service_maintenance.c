@@ -8,14 +8,15 @@
 #include "meta/replica.h"
 #include "meta/service_export.h"
 #include "meta/store.h"
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct service_maintenance {
     struct service_maintenance_config cfg;
     struct exporter *exporter;
-    struct candidate *_Atomic candidate; /* NULL: the election has not begun, or there is none */
+    pthread_mutex_t lock;
+    struct candidate *candidate; /* NULL: the election has not begun, has ended, or there is none */
 };
 
 /* Every error goes out with the leader that this member knows. */
@@ -102,9 +103,23 @@ static void on_raised_in_etcd(void *arg, const struct err *err, const struct clu
             .epoch = r->epoch,
             .err = err_make(ERR_FENCED, "the epochs to come are above %llu, as an operator asked",
                             (unsigned long long)cluster->epoch_floor)};
-        candidate_post(atomic_load(&r->s->candidate), &deposed);
+        pthread_mutex_lock(&r->s->lock);
+        if (r->s->candidate)
+            candidate_post(r->s->candidate, &deposed);
+        pthread_mutex_unlock(&r->s->lock);
     }
     on_raised(arg, err, cluster);
+}
+
+static struct err raise_in_etcd(struct service_maintenance *s, uint64_t above, struct raising *r)
+{
+    pthread_mutex_lock(&s->lock);
+    bool runs = s->candidate != NULL;
+    if (runs)
+        raiser_start(candidate_etcd(s->candidate), s->cfg.prefix, above, on_raised_in_etcd, r);
+    pthread_mutex_unlock(&s->lock);
+    return runs ? OK_ERR
+                : err_make(ERR_DRAINING, "the member is shutting down: ask another member");
 }
 
 static void start_raising(struct service_maintenance *s, struct rpc_call *call, uint64_t epoch,
@@ -118,8 +133,7 @@ static void start_raising(struct service_maintenance *s, struct rpc_call *call, 
     if (s->cfg.alone)
         e = replica_raise(s->cfg.replica, above, on_raised, r);
     else
-        raiser_start(candidate_etcd(atomic_load(&s->candidate)), s->cfg.prefix, above,
-                     on_raised_in_etcd, r);
+        e = raise_in_etcd(s, above, r);
     if (err_is(&e))
         on_raised(r, &e, NULL);
 }
@@ -165,13 +179,16 @@ struct service_maintenance *service_maintenance_start(const struct service_maint
 {
     struct service_maintenance *s = mem_alloc(sizeof *s);
     s->cfg = *cfg;
+    pthread_mutex_init(&s->lock, NULL);
     s->exporter = exporter_start();
     return s;
 }
 
 void service_maintenance_connect(struct service_maintenance *s, struct candidate *candidate)
 {
-    atomic_store(&s->candidate, candidate);
+    pthread_mutex_lock(&s->lock);
+    s->candidate = candidate;
+    pthread_mutex_unlock(&s->lock);
 }
 
 void service_maintenance_stop(struct service_maintenance *s)
@@ -179,5 +196,6 @@ void service_maintenance_stop(struct service_maintenance *s)
     if (!s)
         return;
     exporter_stop(s->exporter);
+    pthread_mutex_destroy(&s->lock);
     free(s);
 }

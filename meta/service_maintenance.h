@@ -18,7 +18,7 @@ struct service_maintenance_config {
 
 /* Starts the thread that exports. */
 struct service_maintenance *service_maintenance_start(const struct service_maintenance_config *cfg);
-/* The election, once it runs. */
+/* The election, once it runs; NULL before it stops. Any thread. */
 void service_maintenance_connect(struct service_maintenance *s, struct candidate *candidate);
 /* After the RPC server is freed: no stream is left by then. */
 void service_maintenance_stop(struct service_maintenance *s);
