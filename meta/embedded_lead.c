@@ -40,12 +40,12 @@ static void stop_leading(struct replica *r)
     r->mode = REPLICA_FOLLOWING;
 }
 
+/* A second wish may wait while the first one fails. */
 static void give_up(struct replica *r)
 {
     struct raise raise;
-    if (r->mode != REPLICA_LEADING)
-        return;
-    stop_leading(r);
+    if (r->mode == REPLICA_LEADING)
+        stop_leading(r);
     struct err e = err_make(ERR_NOT_LEADER, "member %s leads no more: ask again", r->cfg.member_id);
     if (take_raise(r, &raise))
         raise.done(raise.arg, &e, NULL);
