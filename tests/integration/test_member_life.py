@@ -87,7 +87,7 @@ class Life(ClusterTest):
     def end_while_etcd_hangs(self, number, *more):
         cluster = self.etcd_alone()
         member = self.member(cluster, "--drain-timeout", "2s")
-        wait_until("it is ready", member.ready)
+        member.wait_log("leads with epoch")  # it has something to give back
         etcd = Process(cluster.directory, "etcd1")
         etcd.pause()
         self.addCleanup(etcd.signal, signal.SIGCONT)
