@@ -13,7 +13,6 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin
 ENV ETCDCTL_API=3
 USER baton
-VOLUME /data
 EXPOSE 2379 2380
 CMD ["etcd", "--data-dir", "/data"]
 
@@ -23,7 +22,6 @@ RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends prometheus \
  && rm -rf /usr/share/javascript/moment-timezone/data /var/lib/apt/lists/* /var/cache/apt/*.bin
 USER baton
-VOLUME /data
 EXPOSE 9090
 CMD ["prometheus", "--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/data"]
 
@@ -50,7 +48,6 @@ COPY --from=build /out/ /usr/local/bin/
 # A library that is missing above fails here.
 RUN baton-meta --version && baton-proxy --version && batonctl --version
 USER baton
-VOLUME /data
 EXPOSE 5680 5681 5690 5691
 STOPSIGNAL SIGTERM
 CMD ["baton-meta", "--help"]
