@@ -304,6 +304,10 @@ static void on_left(struct election *e, const struct election_event *event)
     if (event->err.code == ERR_NO_SPACE && e->release.epoch) {
         e->release.epoch = 0; /* the key can be deleted; the successor waits a TTL */
         seat_ask_release(e);
+    } else if (event->err.code == ERR_TOO_LARGE && e->transfer.to.ahead_count) {
+        e->transfer.to.ahead_count =
+            0; /* this etcd takes fewer operations: the first in line leads */
+        seat_ask_release(e);
     } else if (err_is(&event->err)) {
         ask_failed(e, event);
     } else {

@@ -170,6 +170,7 @@ static void tell_cluster(struct world *w, struct member *m, const struct etcd_kv
         election_shell_post(w, m,
                             &(struct election_event){.kind = ELECTION_IDENTIFIED,
                                                      .etcd_cluster_id = w->etcd.cluster_id,
+                                                     .epoch_floor = cluster.epoch_floor,
                                                      .level = cluster.format});
 }
 

@@ -174,6 +174,18 @@ static void whoever_asked_does_not_wait_for_ever(void **state)
     assert_null(drive_action(d, ELECTION_TRANSFERRED)); /* it has been answered */
 }
 
+static void where_a_txn_is_too_large_nobody_has_to_make_way(void **state)
+{
+    struct drive *d = given_a_leader(state);
+    transfer(d, 5);
+    drive_epoch(d, ELECTION_SETTLED);
+    drive_error(d, ERR_TOO_LARGE);
+    assert_true(drive_asks(d, RELEASED) && !deletes(d, QUEUE "77"));
+    resigned(d, QUEUE "77");
+    assert_answered(d, 5, ERR_OK);
+    assert_int_equal(drive_action(d, ELECTION_TRANSFERRED)->lease, 0x77);
+}
+
 static void out_of_space_the_keys_go_all_the_same(void **state)
 {
     struct drive *d = given_a_leader(state);
@@ -429,6 +441,7 @@ int main(void)
         ROW(only_a_leader_of_that_epoch_hands_over),
         ROW(a_failed_guard_leaves_it_open_who_is_first),
         ROW(whoever_asked_does_not_wait_for_ever),
+        ROW(where_a_txn_is_too_large_nobody_has_to_make_way),
         ROW(out_of_space_the_keys_go_all_the_same),
         ROW(it_leaves_when_it_was_meant),
         ROW(a_leader_that_is_taken_out_hands_over),
