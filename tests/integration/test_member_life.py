@@ -86,8 +86,8 @@ class Life(ClusterTest):
 
     def end_while_etcd_hangs(self, number, *more):
         cluster = self.etcd_alone()
-        member = self.member(cluster, "--drain-timeout", "2s")
-        member.wait_log("leads with epoch")  # it has something to give back
+        member = self.member(cluster, "--drain-timeout", "2s", "--ttl", "20s")
+        member.wait_log("leads with epoch")  # so it has something to give back, for longer than it may take
         etcd = Process(cluster.directory, "etcd1")
         etcd.pause()
         self.addCleanup(etcd.signal, signal.SIGCONT)
