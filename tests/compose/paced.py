@@ -1,5 +1,6 @@
 """A load at a steady rate through the published ports: many clients, each with a schedule of its own and one call in
-flight, who know both proxies' addresses and make no second attempt themselves. Every call is recorded as tests/lib/workload.py does.
+flight, who know both proxies' addresses and make no second attempt themselves. Every call is recorded, as
+tests/lib/workload.py does.
 
 A client whose turn comes while its call still waits leaves that turn out, so that what waits is bounded by the number
 of clients."""
