@@ -7,6 +7,7 @@ import atexit
 import collections
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -155,5 +156,10 @@ class ComposeTest(unittest.TestCase):
                        lambda e=expression, c=count, v=value: [found for _, found in project.query(e)] == [v] * c)
 
 
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
     unittest.main()
