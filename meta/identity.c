@@ -1,4 +1,5 @@
 #include "meta/identity.h"
+#include "common/base/files.h"
 #include "common/base/rng.h"
 #include "meta/store_boot.h"
 #include <errno.h>
@@ -137,40 +138,18 @@ static struct err read_file(struct identity *id, bool *exists)
     return OK_ERR;
 }
 
-static bool write_lines(FILE *f, const struct field *fields)
-{
-    bool ok = fprintf(f, "format=" FORMAT "\n") > 0;
-    for (int i = 0; i < FIELDS; i++)
-        ok = fprintf(f, "%s=%s\n", fields[i].name, fields[i].value) > 0 && ok;
-    return fflush(f) == 0 && fsync(fileno(f)) == 0 && ok;
-}
-
-static bool sync_dir(const struct identity *id)
-{
-    int fd = open(id->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool ok = fsync(fd) == 0;
-    close(fd);
-    return ok;
-}
-
-/* Replaced as a whole, so that a crash leaves the old one or the new one. */
 static struct err write_file(struct identity *id)
 {
-    char path[PATH_BYTES], fresh[PATH_BYTES];
     struct field fields[FIELDS];
-    path_of(path, id, "identity");
-    path_of(fresh, id, "identity.new");
+    struct buf lines = {0};
     list_fields(id, fields);
-    FILE *f = fopen(fresh, "we");
-    if (!f)
-        return cannot(id, "write its identity", errno);
-    bool ok = write_lines(f, fields);
-    ok = fclose(f) == 0 && ok;
-    if (!ok || rename(fresh, path) != 0 || !sync_dir(id))
-        return cannot(id, "write its identity", errno);
-    return OK_ERR;
+    buf_str(&lines, "format=" FORMAT "\n");
+    for (int i = 0; i < FIELDS; i++)
+        buf_printf(&lines, "%s=%s\n", fields[i].name, fields[i].value);
+    bool ok = file_replace(id->dir, "identity", buf_view(&lines), 0666);
+    struct err e = ok ? OK_ERR : cannot(id, "write its identity", errno);
+    buf_close(&lines);
+    return e;
 }
 
 /* ---- claims ---- */

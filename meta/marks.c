@@ -1,5 +1,6 @@
 #include "meta/marks.h"
 #include "common/base/clock.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
@@ -56,31 +57,12 @@ static struct err read_file(struct marks *m)
     return OK_ERR;
 }
 
-static bool sync_dir(const struct marks *m)
-{
-    int fd = open(m->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool ok = fsync(fd) == 0;
-    close(fd);
-    return ok;
-}
-
-/* Replaced as a whole, so that a crash leaves the old one or the new one. */
 static bool write_file(struct marks *m, const struct restore_mark *mark)
 {
-    char path[PATH_BYTES], fresh[PATH_BYTES];
     struct buf line = {0};
-    snprintf(path, sizeof path, "%s/seen", m->dir);
-    snprintf(fresh, sizeof fresh, "%s/seen.new", m->dir);
     restore_mark_encode(mark, &line);
     buf_byte(&line, '\n');
-    FILE *f = fopen(fresh, "we");
-    bool ok = f && fwrite(line.data, 1, line.len, f) == line.len;
-    ok = f && fflush(f) == 0 && fsync(fileno(f)) == 0 && ok;
-    if (f)
-        ok = fclose(f) == 0 && ok;
-    ok = ok && rename(fresh, path) == 0 && sync_dir(m);
+    bool ok = file_replace(m->dir, "seen", buf_view(&line), 0666);
     buf_close(&line);
     return ok;
 }

@@ -1,8 +1,8 @@
 #include "meta/service_kv_parts.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "meta/board.h"
 #include "meta/convert.h"
+#include "meta/refusal.h"
 #include "meta/replica.h"
 #include "meta/store.h"
 #include <stdlib.h>
@@ -43,19 +43,15 @@ void kv_reply(struct service_kv *s, struct rpc_call *call, uint64_t epoch, bool 
 void kv_fail(struct service_kv *s, struct rpc_call *call, const struct err *e)
 {
     struct board_refusal known;
-    board_refusal(s->board, &known);
-    struct rpc_hints hints = {.leader = known.leader_addr[0] ? known.leader_addr : NULL,
-                              .epoch = known.epoch,
-                              .cluster = known.cluster_id[0] ? known.cluster_id : NULL,
-                              .not_executed = e->code == ERR_TIMEOUT};
+    struct rpc_hints hints = refusal_hints(s->board, &known);
+    hints.not_executed = e->code == ERR_TIMEOUT;
     rpc_fail(call, e, &hints);
 }
 
 void kv_refuse(struct service_kv *s, struct rpc_call *call, const struct err *otherwise)
 {
-    struct board_refusal known;
-    board_refusal(s->board, &known);
-    kv_fail(s, call, err_is(&known.err) ? &known.err : otherwise);
+    struct err e = refusal_why(s->board, otherwise);
+    kv_fail(s, call, &e);
 }
 
 /* ---- mutations ---- */

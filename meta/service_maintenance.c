@@ -2,9 +2,9 @@
 #include "baton/v1/maintenance.pb-c.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "meta/board.h"
 #include "meta/candidate.h"
 #include "meta/raiser.h"
+#include "meta/refusal.h"
 #include "meta/replica.h"
 #include "meta/service_export.h"
 #include "meta/store.h"
@@ -19,30 +19,12 @@ struct service_maintenance {
     struct candidate *candidate; /* NULL: the election has not begun, has ended, or there is none */
 };
 
-/* Every error goes out with the leader that this member knows. */
-static struct rpc_hints hints_of(struct service_maintenance *s, struct board_refusal *room)
-{
-    board_refusal(s->cfg.board, room);
-    return (struct rpc_hints){.leader = room->leader_addr[0] ? room->leader_addr : NULL,
-                              .epoch = room->epoch,
-                              .cluster = room->cluster_id[0] ? room->cluster_id : NULL};
-}
-
-static void fail(struct service_maintenance *s, struct rpc_call *call, const struct err *e)
-{
-    struct board_refusal known;
-    struct rpc_hints hints = hints_of(s, &known);
-    rpc_fail(call, e, &hints);
-}
-
 /* Why this member answers nothing now that a leader answers. */
 static struct err why_not(struct service_maintenance *s)
 {
-    struct board_refusal known;
-    board_refusal(s->cfg.board, &known);
-    return err_is(&known.err) ? known.err
-                              : err_make(ERR_NO_LEADER, "the leader has lost touch with etcd for "
-                                                        "the moment: try again");
+    struct err lost = err_make(ERR_NO_LEADER, "the leader has lost touch with etcd for the moment: "
+                                              "try again");
+    return refusal_why(s->cfg.board, &lost);
 }
 
 /* ---- Export ---- */
@@ -58,7 +40,7 @@ static void handle_export(struct rpc_call *call, void *ctx)
     if (!snap || !board_still_reads(s->cfg.board, header.epoch)) {
         struct board_refusal known;
         struct err e = why_not(s);
-        struct rpc_hints hints = hints_of(s, &known);
+        struct rpc_hints hints = refusal_hints(s->cfg.board, &known);
         store_snapshot_close(snap);
         rpc_stream_end(call, &e, &hints);
         return;
@@ -81,7 +63,7 @@ static void on_raised(void *arg, const struct err *err, const struct cluster *cl
     struct raising *r = arg;
     struct service_maintenance *s = r->s;
     if (err_is(err)) {
-        fail(s, r->call, err);
+        refusal_fail(s->cfg.board, r->call, err);
     } else {
         Baton__V1__RaiseEpochResponse m = BATON__V1__RAISE_EPOCH_RESPONSE__INIT;
         uint8_t body[32];
@@ -159,7 +141,7 @@ static void handle_raise_epoch(struct rpc_call *call, void *ctx)
     uint64_t above = 0, epoch = board_read_epoch(s->cfg.board);
     struct err e = epoch ? decode_raise(call, &above) : why_not(s);
     if (err_is(&e))
-        fail(s, call, &e);
+        refusal_fail(s->cfg.board, call, &e);
     else
         start_raising(s, call, epoch, above);
 }

@@ -130,16 +130,13 @@ static void handle_list_members(struct rpc_call *call, void *ctx)
 
 bool service_member_refuses(struct service_member *s, struct rpc_call *call)
 {
-    struct board_refusal refusal;
+    struct board_refusal known;
     if (board_read_epoch(s->cfg.board))
         return false;
-    board_refusal(s->cfg.board, &refusal);
-    if (!err_is(&refusal.err))
+    struct rpc_hints hints = refusal_hints(s->cfg.board, &known);
+    if (!err_is(&known.err))
         return false;
-    rpc_fail(call, &refusal.err,
-             &(struct rpc_hints){.leader = refusal.leader_addr,
-                                 .epoch = refusal.epoch,
-                                 .cluster = refusal.cluster_id});
+    rpc_fail(call, &known.err, &hints);
     return true;
 }
 

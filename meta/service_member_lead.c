@@ -28,16 +28,6 @@ static struct waiting *waiting_new(struct service_member *s, struct rpc_call *ca
     return w;
 }
 
-static void fail(struct service_member *s, struct rpc_call *call, const struct err *err)
-{
-    struct board_refusal refusal;
-    board_refusal(s->cfg.board, &refusal);
-    rpc_fail(call, err,
-             &(struct rpc_hints){.leader = refusal.leader_addr,
-                                 .epoch = refusal.epoch,
-                                 .cluster = refusal.cluster_id});
-}
-
 /* ---- handing over ---- */
 
 static void reply_transfer(struct rpc_call *call, uint64_t epoch, const char *target)
@@ -53,7 +43,7 @@ static void on_transferred(void *arg, const struct err *err, uint64_t epoch, int
     struct waiting *w = arg;
     char id[ID_MAX + 1];
     if (err_is(err))
-        fail(w->s, w->call, err);
+        refusal_fail(w->s->cfg.board, w->call, err);
     else
         reply_transfer(w->call, epoch, live_id_of(w->s->cfg.live, first, id) ? id : w->target);
     free(w);
@@ -90,7 +80,8 @@ static struct err start_transfer(struct waiting *w, const char *target, candidat
 
 static void begin_transfer(struct service_member *s, struct rpc_call *call, const char *target)
 {
-    if (strcmp(target, s->cfg.member_id) == 0) {
+    struct handover_view view = {.self_id = s->cfg.member_id};
+    if (handover_is_self(&view, target)) {
         struct board_self self;
         board_self(s->cfg.board, &self);
         reply_transfer(call, self.epoch, target);
@@ -99,7 +90,7 @@ static void begin_transfer(struct service_member *s, struct rpc_call *call, cons
     struct waiting *w = waiting_new(s, call);
     struct err e = start_transfer(w, target, on_transferred);
     if (err_is(&e)) {
-        fail(s, call, &e);
+        refusal_fail(s->cfg.board, call, &e);
         free(w);
     }
 }
@@ -115,7 +106,7 @@ static bool is_transferring(struct service_member *s, struct rpc_call *call)
         return false;
     struct err e =
         err_make(ERR_IN_TRANSFER, "the leadership is being handed over already: look who leads");
-    fail(s, call, &e);
+    refusal_fail(s->cfg.board, call, &e);
     return true;
 }
 
@@ -127,7 +118,7 @@ static bool is_alone(struct service_member *s, struct rpc_call *call)
                             "member %s is embedded: it is the whole cluster, so there is nobody to "
                             "hand over to; stop it with SIGTERM",
                             s->cfg.member_id);
-    fail(s, call, &e);
+    refusal_fail(s->cfg.board, call, &e);
     return true;
 }
 
@@ -153,7 +144,7 @@ static void on_removed(void *arg, const struct err *err)
 {
     struct waiting *w = arg;
     if (err_is(err)) {
-        fail(w->s, w->call, err);
+        refusal_fail(w->s->cfg.board, w->call, err);
     } else {
         Baton__V1__Member member;
         Baton__V1__RemoveMemberResponse m = BATON__V1__REMOVE_MEMBER_RESPONSE__INIT;
@@ -185,7 +176,7 @@ static void on_handed_over(void *arg, const struct err *err, uint64_t epoch, int
         start_removal(w);
         return;
     }
-    fail(w->s, w->call, err);
+    refusal_fail(w->s->cfg.board, w->call, err);
     free(w);
 }
 
@@ -200,7 +191,7 @@ static void begin_removal(struct service_member *s, struct rpc_call *call, const
     else
         start_removal(w);
     if (err_is(&e)) {
-        fail(s, call, &e);
+        refusal_fail(s->cfg.board, call, &e);
         free(w);
     }
 }

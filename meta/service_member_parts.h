@@ -3,7 +3,7 @@
  * etcd. */
 #pragma once
 #include "baton/v1/member.pb-c.h"
-#include "meta/board.h"
+#include "meta/refusal.h"
 #include "meta/service_member.h"
 #include <pthread.h>
 

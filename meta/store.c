@@ -1,3 +1,4 @@
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "meta/store_boot.h"
@@ -195,12 +196,9 @@ static struct err sync_folders(const struct store *s)
     const char *const folders[] = {s->cache_dir, s->dir, parent};
     int rc = 0;
     for (size_t i = 0; i < 3 && !rc; i++) {
-        int fd = open(folders[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
+        rc = file_sync_folder(folders[i]) ? 0 : errno;
         if (folders[i] == parent && rc == EACCES)
             rc = 0;
-        if (fd >= 0)
-            close(fd);
     }
     free(parent);
     return store_err(s, rc, "sync its folder");

@@ -2,7 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
-#include <arpa/inet.h>
+#include "tests/lib/loopback.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -175,17 +175,11 @@ static void *run(void *arg)
 struct h2_script *h2_script_start(const struct h2_script_step *steps, size_t count)
 {
     struct h2_script *s = mem_alloc(sizeof *s);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
     s->steps = steps;
     s->step_count = count;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    s->listener = socket(AF_INET, SOCK_STREAM, 0);
-    POST(s->listener >= 0 && bind(s->listener, (struct sockaddr *)&a, sizeof a) == 0);
-    POST(listen(s->listener, 16) == 0 &&
-         getsockname(s->listener, (struct sockaddr *)&a, &len) == 0);
-    s->url = mem_printf("http://127.0.0.1:%d", ntohs(a.sin_port));
+    s->listener = loopback_listen(&s->url);
     s->thread = thread_start("h2-scripts", run, s);
     return s;
 }

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/mem.h"
 #include "common/base/thread.h"
-#include <arpa/inet.h>
+#include "tests/lib/loopback.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -87,15 +87,9 @@ static void *run(void *arg)
 struct http_script *http_script_start(const char *const *answers)
 {
     struct http_script *s = mem_alloc(sizeof *s);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
     s->answers = answers;
     s->connection = -1;
-    s->listener = socket(AF_INET, SOCK_STREAM, 0);
-    POST(s->listener >= 0 && bind(s->listener, (struct sockaddr *)&a, sizeof a) == 0);
-    POST(listen(s->listener, 16) == 0 &&
-         getsockname(s->listener, (struct sockaddr *)&a, &len) == 0);
-    s->url = mem_printf("http://127.0.0.1:%d", ntohs(a.sin_port));
+    s->listener = loopback_listen(&s->url);
     s->thread = thread_start("http-script", run, s);
     return s;
 }

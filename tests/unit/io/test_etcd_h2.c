@@ -3,6 +3,7 @@
 #include "tests/lib/h2_script.h"
 #include "tests/lib/http_script.h"
 #include "tests/lib/wait_for.h"
+#include "tests/lib/watch_heard.h"
 #include "common/io/etcd.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -342,24 +343,6 @@ static void nobody_waits_for_what_timed_out(void **state)
 
 /* ---- watches ---- */
 
-struct heard {
-    int lines;
-    struct queue *end;
-    struct err why;
-};
-
-static void on_line(void *arg, struct etcd_watch_line *line)
-{
-    ((struct heard *)arg)->lines++;
-}
-
-static void on_end(void *arg, struct err why)
-{
-    struct heard *h = arg;
-    h->why = why;
-    queue_push_always(h->end, h);
-}
-
 static void watch_denied(struct buf *out)
 {
     static const char *const f[] = {"grpc-status", "7", "grpc-message", "you may not", NULL};
@@ -415,7 +398,8 @@ static void every_end_of_a_watch_has_its_error(void **state)
         struct etcd_client *c = client_of(h2_script_url(s), ETCD_GRPC);
         struct heard h = {.end = queue_new(1)};
         etcd_encode_watches(&body, &(struct etcd_watch){.key = bytes_str("k"), .watch_id = 1}, 1);
-        struct etcd_stream *w = etcd_watch_open(c, buf_view(&body), ETCD_ANY, on_line, on_end, &h);
+        struct etcd_stream *w =
+            etcd_watch_open(c, buf_view(&body), ETCD_ANY, heard_line, heard_end, &h);
         assert_non_null(queue_pop(h.end, 20000));
         if (h.why.code != cases[i].code || h.lines != cases[i].lines)
             fail_msg("case %d: %d lines, %s: %s", (int)i, h.lines, err_word(h.why.code),
@@ -437,7 +421,8 @@ static void a_closed_watch_is_reset(void **state)
     struct etcd_client *c = client_of(h2_script_url(s), ETCD_GRPC);
     struct heard h = {.end = queue_new(1)};
     etcd_encode_watches(&body, &(struct etcd_watch){.key = bytes_str("k"), .watch_id = 1}, 1);
-    struct etcd_stream *w = etcd_watch_open(c, buf_view(&body), ETCD_ANY, on_line, on_end, &h);
+    struct etcd_stream *w =
+        etcd_watch_open(c, buf_view(&body), ETCD_ANY, heard_line, heard_end, &h);
     WAIT_FOR(h2_script_requests(s) == 1);
     etcd_watch_close(w);
     assert_non_null(queue_pop(h.end, 20000));
@@ -461,7 +446,7 @@ static void a_watch_after_a_silent_one_gets_its_own_link(void **state)
     etcd_encode_watches(&body, &(struct etcd_watch){.key = bytes_str("k"), .watch_id = 1}, 1);
     for (int i = 0; i < 2; i++) {
         struct heard h = {.end = queue_new(1)};
-        struct etcd_stream *w = etcd_watch_open(c, buf_view(&body), 0, on_line, on_end, &h);
+        struct etcd_stream *w = etcd_watch_open(c, buf_view(&body), 0, heard_line, heard_end, &h);
         WAIT_FOR(h2_script_requests(s) == i + 1);
         int64_t asked_ms = clock_boot_ms();
         WAIT_FOR(clock_boot_ms() - asked_ms > 1000); /* more than the client takes to connect */

@@ -2,6 +2,7 @@
  * lists. */
 #include "tests/lib/etcd_process.h"
 #include "tests/lib/http_script.h"
+#include "tests/lib/watch_heard.h"
 #include "common/io/etcd.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -121,24 +122,6 @@ static void what_never_connected_was_not_sent(void **state)
     close(listener);
 }
 
-struct heard {
-    int lines;
-    struct queue *end;
-    struct err why;
-};
-
-static void on_line(void *arg, struct etcd_watch_line *line)
-{
-    ((struct heard *)arg)->lines++;
-}
-
-static void on_end(void *arg, struct err why)
-{
-    struct heard *h = arg;
-    h->why = why;
-    queue_push_always(h->end, h);
-}
-
 static void every_end_of_a_stream_has_its_error(void **state)
 {
     static const struct {
@@ -173,7 +156,8 @@ static void every_end_of_a_stream_has_its_error(void **state)
         struct http_script *s = http_script_start(answers);
         struct etcd_client *c = client_of(http_script_url(s), 0);
         struct heard h = {.end = queue_new(1)};
-        struct etcd_stream *w = etcd_watch_open(c, bytes_str("{}"), ETCD_ANY, on_line, on_end, &h);
+        struct etcd_stream *w =
+            etcd_watch_open(c, bytes_str("{}"), ETCD_ANY, heard_line, heard_end, &h);
         assert_non_null(queue_pop(h.end, 20000));
         if (h.why.code != cases[i].code || h.lines != cases[i].lines)
             fail_msg("case %d: %d lines, %s: %s", (int)i, h.lines, err_word(h.why.code),
