@@ -2,7 +2,6 @@
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "client/core/retry.h"
-#include <poll.h>
 
 typedef struct err decode_kv(struct bytes message, struct arena *memory, struct kv_answer *out);
 
@@ -112,9 +111,8 @@ struct err client_leader(struct client *c, int64_t deadline_ms, struct member_le
     while (!ask_all(c, deadline_ms, out, &e)) {
         int64_t wait_ms = backoff_next_ms(&backoff, &rng);
         bool passes = retry_may_pass(e.code) || e.code == ERR_TIMEOUT;
-        if (!passes || clock_boot_ms() + wait_ms >= deadline_ms)
+        if (!passes || !clock_pause(wait_ms, deadline_ms))
             return e;
-        poll(NULL, 0, (int)wait_ms);
     }
     return OK_ERR;
 }

@@ -6,7 +6,6 @@
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include <poll.h>
 #include <stdlib.h>
 
 #define CHANNELS_MAX (LEADER_SEEDS_MAX + 16)
@@ -174,10 +173,7 @@ static bool wait_before_next(struct client *c, struct effort *f, const struct rp
         last->leader[0] && f->attempts == 1 ? 0 : backoff_next_ms(&f->backoff, &c->rng);
     if (last->pushback_ms > wait_ms)
         wait_ms = last->pushback_ms;
-    if (clock_boot_ms() + wait_ms >= f->deadline_ms)
-        return false;
-    poll(NULL, 0, (int)wait_ms);
-    return true;
+    return clock_pause(wait_ms, f->deadline_ms);
 }
 
 struct err client_open(struct client *c, const char *path, struct bytes body, int64_t deadline_ms,
@@ -194,9 +190,8 @@ struct err client_open(struct client *c, const char *path, struct bytes body, in
         }
         leader_view_failed(&c->view, leader_view_pick(&c->view));
         int64_t wait_ms = backoff_next_ms(&pause, &c->rng);
-        if (!retry_may_pass(e.code) || clock_boot_ms() + wait_ms >= deadline_ms)
+        if (!retry_may_pass(e.code) || !clock_pause(wait_ms, deadline_ms))
             return e;
-        poll(NULL, 0, (int)wait_ms);
     }
 }
 

@@ -85,10 +85,8 @@ static void on_result(struct job *job, const struct etcd_txn_result *r)
 static void on_reply(void *arg, struct etcd_reply *reply)
 {
     struct job *job = arg;
-    struct etcd_txn_result result = {0};
-    struct err e = reply->err;
-    if (!err_is(&e))
-        e = etcd_decode_txn(reply->body, &result);
+    struct etcd_txn_result result;
+    struct err e = etcd_reply_txn(reply, &result);
     if (err_is(&e))
         try_again(job, &e);
     else

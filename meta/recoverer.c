@@ -40,14 +40,6 @@ static void try_again(struct job *job, const struct err *why)
                NULL, false);
 }
 
-static struct err take_result(struct etcd_reply *reply, struct etcd_txn_result *result)
-{
-    struct err e = reply->err;
-    if (!err_is(&e))
-        e = etcd_decode_txn(reply->body, result);
-    return e;
-}
-
 static void send(struct job *job, const struct fence_txn *txn,
                  void (*on_reply)(void *arg, struct etcd_reply *reply))
 {
@@ -62,8 +54,8 @@ static void send(struct job *job, const struct fence_txn *txn,
 static void on_written(void *arg, struct etcd_reply *reply)
 {
     struct job *job = arg;
-    struct etcd_txn_result result = {0};
-    struct err e = take_result(reply, &result);
+    struct etcd_txn_result result;
+    struct err e = etcd_reply_txn(reply, &result);
     bool done = !err_is(&e) && result.succeeded;
     etcd_txn_result_close(&result);
     if (!err_is(&e) && !done)
@@ -104,9 +96,9 @@ static bool is_enough(const struct job *job, const struct restore_view *v)
 static void on_looked(void *arg, struct etcd_reply *reply)
 {
     struct job *job = arg;
-    struct etcd_txn_result result = {0};
+    struct etcd_txn_result result;
     struct restore_view view = {0};
-    struct err e = take_result(reply, &result);
+    struct err e = etcd_reply_txn(reply, &result);
     if (!err_is(&e))
         e = restore_view_take(&view, &result, 0);
     etcd_txn_result_close(&result);

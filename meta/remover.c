@@ -95,10 +95,8 @@ static void judge(struct job *job, const struct etcd_txn_result *result)
 static void on_answer(void *arg, struct etcd_reply *reply)
 {
     struct job *job = arg;
-    struct etcd_txn_result result = {0};
-    struct err err = reply->err;
-    if (!err_is(&err))
-        err = etcd_decode_txn(reply->body, &result);
+    struct etcd_txn_result result;
+    struct err err = etcd_reply_txn(reply, &result);
     if (err_is(&err))
         try_again(job, &err);
     else

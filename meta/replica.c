@@ -183,9 +183,7 @@ void replica_post_answer(struct replica *r, uint64_t epoch, uint64_t attempt,
     struct item *item = item_new(ITEM_ANSWER);
     item->epoch = epoch;
     item->attempt = attempt;
-    item->err = reply->err;
-    if (!err_is(&item->err))
-        item->err = etcd_decode_txn(reply->body, &item->result);
+    item->err = etcd_reply_txn(reply, &item->result);
     queue_push_always(r->inbox, item);
 }
 

@@ -3,7 +3,6 @@
 #include "client/core/retry.h"
 #include "common/base/clock.h"
 #include <errno.h>
-#include <poll.h>
 #include <unistd.h>
 
 enum { PAUSE_MS = 50 }; /* before the leader is looked for again */
@@ -110,10 +109,8 @@ static int run_export(struct cli *cli, char **words, int count)
     int64_t deadline_ms = cli_deadline(cli);
     struct err e = export_once(&x, deadline_ms);
     /* what was not begun has a leader to be found yet */
-    while (retry_may_pass(e.code) && !x.begun && clock_boot_ms() + PAUSE_MS < deadline_ms) {
-        poll(NULL, 0, PAUSE_MS);
+    while (retry_may_pass(e.code) && !x.begun && clock_pause(PAUSE_MS, deadline_ms))
         e = export_once(&x, deadline_ms);
-    }
     if (x.begun)
         show_progress(&x, true);
     export_writer_close(&x.writer);

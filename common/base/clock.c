@@ -1,4 +1,5 @@
 #include "common/base/clock.h"
+#include <poll.h>
 
 static int64_t read_ns(clockid_t id)
 {
@@ -10,6 +11,14 @@ static int64_t read_ns(clockid_t id)
 int64_t clock_boot_ms(void)
 {
     return read_ns(CLOCK_BOOTTIME) / 1000000;
+}
+
+bool clock_pause(int64_t ms, int64_t deadline_ms)
+{
+    if (clock_boot_ms() + ms >= deadline_ms)
+        return false;
+    poll(NULL, 0, (int)ms);
+    return true;
 }
 
 int64_t clock_mono_us(void)

@@ -71,6 +71,9 @@ void etcd_call(struct etcd_client *c, const char *path, struct bytes body, int e
 struct err etcd_call_wait(struct etcd_client *c, const char *path, struct bytes body, int endpoint,
                           int timeout_ms, struct etcd_reply *out);
 void etcd_reply_close(struct etcd_reply *r);
+/* What became of a txn: the error of the call, or of reading its answer. *out is the caller's to
+ * close, whatever comes back. */
+struct err etcd_reply_txn(const struct etcd_reply *r, struct etcd_txn_result *out);
 
 struct etcd_stream;
 

@@ -169,3 +169,9 @@ void etcd_reply_close(struct etcd_reply *r)
     free((void *)r->body.data);
     *r = (struct etcd_reply){0};
 }
+
+struct err etcd_reply_txn(const struct etcd_reply *r, struct etcd_txn_result *out)
+{
+    *out = (struct etcd_txn_result){0};
+    return err_is(&r->err) ? r->err : etcd_decode_txn(r->body, out);
+}

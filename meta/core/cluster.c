@@ -49,11 +49,7 @@ struct err cluster_decode(struct bytes value, struct cluster *out)
     if (!field_others(value, known, sizeof known / sizeof *known, out->rest, sizeof out->rest) &&
         !r.bad)
         r.bad = "length";
-    if (r.bad)
-        return err_make(ERR_CORRUPT, "the cluster's value in etcd has no good '%s': \"%.*s\"",
-                        r.bad, (int)(value.len < 120 ? value.len : 120),
-                        value.len ? (const char *)value.data : "");
-    return OK_ERR;
+    return field_verdict(&r, "cluster's value");
 }
 
 bool cluster_raise(struct cluster *c, uint64_t above)

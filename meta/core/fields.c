@@ -202,3 +202,12 @@ int64_t field_i64(struct field_reader *r, const char *name, int64_t min, int64_t
     spoil(r, name);
     return min;
 }
+
+struct err field_verdict(const struct field_reader *r, const char *what)
+{
+    if (r->bad)
+        return err_make(ERR_CORRUPT, "the %s in etcd has no good '%s': \"%.*s\"", what, r->bad,
+                        (int)(r->text.len < 120 ? r->text.len : 120),
+                        r->text.len ? (const char *)r->text.data : "");
+    return OK_ERR;
+}

@@ -2,6 +2,7 @@
  * they hold spaces, '%' or anything that is not printable ASCII. */
 #pragma once
 #include "common/base/buf.h"
+#include "common/base/err.h"
 
 void field_put_str(struct buf *out, const char *name, const char *value);
 void field_put_u64(struct buf *out, const char *name, uint64_t value);
@@ -20,6 +21,8 @@ void field_str(struct field_reader *r, const char *name, char *out, size_t cap, 
 void field_hex(struct field_reader *r, const char *name, char *out, size_t digits);
 uint64_t field_u64(struct field_reader *r, const char *name, uint64_t min, uint64_t max);
 int64_t field_i64(struct field_reader *r, const char *name, int64_t min, int64_t max);
+/* OK, or CORRUPT, which names `bad`; what: "cluster's value", as it stands in etcd. */
+struct err field_verdict(const struct field_reader *r, const char *what);
 /* Whether there is one, good or bad. */
 bool field_is_there(struct bytes text, const char *name);
 /* All fields but the known ones, as they stand there, into out[cap] with a 0; false when they do

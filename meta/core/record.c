@@ -2,15 +2,6 @@
 #include "meta/core/bug.h"
 #include "meta/core/fields.h"
 
-static struct err verdict(const struct field_reader *r, const char *what)
-{
-    if (r->bad)
-        return err_make(ERR_CORRUPT, "the %s in etcd has no good '%s': \"%.*s\"", what, r->bad,
-                        (int)(r->text.len < 120 ? r->text.len : 120),
-                        r->text.len ? (const char *)r->text.data : "");
-    return OK_ERR;
-}
-
 void record_encode(const struct record *r, struct buf *out)
 {
     struct buf line = {0};
@@ -38,7 +29,7 @@ struct err record_decode(struct bytes value, struct record *out)
     field_hex(&r, "batch", out->batch, NONCE_DIGITS);
     out->ttl_ms = field_i64(&r, "ttl_ms", 1, RECORD_TTL_MAX_MS);
     out->events = field_u64(&r, "events", 0, UINT64_MAX);
-    return verdict(&r, "commit record");
+    return field_verdict(&r, "commit record");
 }
 
 bool record_bytes_set(struct record_bytes *b, struct bytes value)
@@ -88,7 +79,7 @@ struct err history_decode(struct bytes value, struct history *out)
     out->prev_seq = field_u64(&r, "prev_seq", 0, UINT64_MAX);
     field_str(&r, "prev_batch", out->prev_batch, sizeof out->prev_batch, 0);
     out->prev_revision = field_i64(&r, "prev_revision", 0, INT64_MAX);
-    return verdict(&r, "history entry");
+    return field_verdict(&r, "history entry");
 }
 
 void released_encode(const struct released *r, struct buf *out)
@@ -106,7 +97,7 @@ struct err released_decode(struct bytes value, struct released *out)
     *out = (struct released){0};
     out->epoch = field_u64(&r, "epoch", 1, UINT64_MAX);
     field_hex(&r, "nonce", out->nonce, NONCE_DIGITS);
-    struct err e = verdict(&r, "released leadership");
+    struct err e = field_verdict(&r, "released leadership");
     if (err_is(&e))
         *out = (struct released){0};
     return e;
@@ -148,5 +139,5 @@ struct err member_info_decode(struct bytes value, struct member_info *out)
     out->format_min = (uint32_t)field_u64(&r, "format_min", 0, UINT32_MAX);
     out->format_max = (uint32_t)field_u64(&r, "format_max", 0, UINT32_MAX);
     out->started_unix_ms = field_i64(&r, "started_unix_ms", 0, INT64_MAX);
-    return verdict(&r, "member record");
+    return field_verdict(&r, "member record");
 }

@@ -14,7 +14,6 @@ import uuid
 
 import grpc
 
-import history as histories
 import workload
 from cluster import CHANNEL_OPTIONS
 
@@ -104,17 +103,11 @@ class PacedLoad(workload.Clients):
         begin = time.monotonic()
         try:
             answer, metadata = await self._attempts(method, request, begin + DEADLINE_S)
-            code, outcome, detail = "OK", "done", ""
+            told = "OK", "done", metadata, ""
         except grpc.RpcError as error:
             answer = None
-            code, outcome, metadata, detail = workload.describe_error(error)
-        end = time.monotonic()
-        if answer is not None and read:
-            value = read(answer)
-        self.records[client].append(histories.Op(
-            client, kind, key, value, begin, end, code, outcome, answer.revision if answer else 0,
-            int(metadata.get("baton-epoch", 0)), detail))
-        return answer
+            told = workload.describe_error(error)
+        return self._record(client, kind, key, value, begin, answer, told, read)
 
     async def _attempts(self, method, request, until):
         """(answer, its metadata) of the only attempt, or of the first one that does not end with UNAVAILABLE."""

@@ -61,6 +61,17 @@ class Clients:
         put = self.kv.Operation(put=self.kv.PutRequest(key=key, value=str(value).encode()))
         return value, self.kv.TxnRequest(compare=[unchanged], then_ops=[put])
 
+    def _record(self, client, kind, key, value, begin, answer, told, read):
+        """A call that has ended; told: code, outcome, metadata, detail. Gives the answer back."""
+        end = time.monotonic()
+        code, outcome, metadata, detail = told
+        if answer is not None and read:
+            value = read(answer)
+        self.records[client].append(histories.Op(
+            client, kind, key, value, begin, end, code, outcome, answer.revision if answer else 0,
+            int(metadata.get("baton-epoch", 0)), detail))
+        return answer
+
     def _forget_if_lost(self, client, answer):
         """An addition whose comparison failed added nothing."""
         if answer is not None and not answer.succeeded:
@@ -144,17 +155,10 @@ class Load(Clients):
         answer = None
         try:
             answer, call = method.with_call(request, timeout=DEADLINE_S)
-            code, outcome, detail = "OK", "done", ""
-            metadata = dict(call.initial_metadata())
+            told = "OK", "done", dict(call.initial_metadata()), ""
         except grpc.RpcError as error:
-            code, outcome, metadata, detail = describe_error(error)
-        end = time.monotonic()
-        if answer is not None and read:
-            value = read(answer)
-        self.records[client].append(histories.Op(
-            client, kind, key, value, begin, end, code, outcome, answer.revision if answer else 0,
-            int(metadata.get("baton-epoch", 0)), detail))
-        return answer
+            told = describe_error(error)
+        return self._record(client, kind, key, value, begin, answer, told, read)
 
     def _put(self, client, stub, turn):
         key = self._key("unique", client, turn)

@@ -2,6 +2,7 @@
 #include "meta/embedded.h"
 #include "common/base/clock.h"
 #include "meta/replica_parts.h"
+#include "tests/lib/put_write.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/lib/wait_for.h"
 #include <errno.h>
@@ -127,15 +128,8 @@ static void on_done(struct write *w, const struct err *err, const struct plan_an
 
 static enum err_code put(struct kit *k, const char *key)
 {
-    static struct request_op op = {.kind = REQUEST_OP_PUT};
-    struct write *w = mem_alloc(sizeof *w);
+    struct write *w = put_write(key, key, on_done, k);
     int before = k->done;
-    op.key = op.value = bytes_str(key);
-    w->request = (struct plan_request){
-        .method = REQUEST_PUT, .then_ops = &op, .then_count = 1, .id_revision = -1};
-    w->deadline_ms = INT64_MAX;
-    w->done = on_done;
-    w->user = k;
     struct err e = replica_submit(k->replica, w);
     if (err_is(&e)) {
         free(w);

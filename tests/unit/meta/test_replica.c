@@ -7,6 +7,7 @@
 #include "meta/replica_parts.h"
 #include "meta/upkeep.h"
 #include "meta/waiting.h"
+#include "tests/lib/put_write.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/lib/wait_for.h"
 #include <arpa/inet.h>
@@ -227,16 +228,7 @@ static void on_done(struct write *w, const struct err *err, const struct plan_an
 
 static void submit_put(struct kit *k, const char *value)
 {
-    static struct request_op op = {.kind = REQUEST_OP_PUT};
-    struct write *w = mem_alloc(sizeof *w);
-    op.key = bytes_str("key");
-    op.value = bytes_str(value);
-    w->request = (struct plan_request){
-        .method = REQUEST_PUT, .then_ops = &op, .then_count = 1, .id_revision = -1};
-    w->deadline_ms = INT64_MAX;
-    w->done = on_done;
-    w->user = k;
-    struct err e = replica_submit(k->replica, w);
+    struct err e = replica_submit(k->replica, put_write("key", value, on_done, k));
     assert_false(err_is(&e));
 }
 
