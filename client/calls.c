@@ -201,9 +201,9 @@ struct err client_recover(struct client *c, const char *addr, uint64_t epoch_abo
     return e;
 }
 
-struct err client_export(struct client *c, int64_t deadline_ms, struct rpc_reader **out)
+struct err client_export(struct client *c, int64_t deadline_ms, struct client_stream **out)
 {
-    return client_open(c, MAINTENANCE_PATH_EXPORT, BYTES_NONE, deadline_ms, out);
+    return client_stream_open(c, MAINTENANCE_PATH_EXPORT, BYTES_NONE, deadline_ms, out);
 }
 
 struct err client_raise_epoch(struct client *c, uint64_t above, int64_t deadline_ms,

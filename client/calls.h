@@ -2,6 +2,7 @@
  * to lives in the arena. Errors as of client_call, and PROTOCOL. */
 #pragma once
 #include "client/client.h"
+#include "client/client_stream.h"
 #include "client/convert_kv.h"
 #include "client/convert_maintenance.h"
 #include "client/convert_member.h"
@@ -42,7 +43,7 @@ struct err client_recover(struct client *c, const char *addr, uint64_t epoch_abo
                           struct member_recovered *out);
 
 /* The state of the cluster, part by part; see maintenance.proto. */
-struct err client_export(struct client *c, int64_t deadline_ms, struct rpc_reader **out);
+struct err client_export(struct client *c, int64_t deadline_ms, struct client_stream **out);
 /* May be repeated; see maintenance.proto. */
 struct err client_raise_epoch(struct client *c, uint64_t above, int64_t deadline_ms,
                               struct maintenance_raised *out);

@@ -1,32 +1,40 @@
-#include "client/client.h"
-#include "client/convert_member.h"
-#include "client/core/leader_view.h"
+/* The life of a client, and its calls. */
+#include "client/client_parts.h"
 #include "client/core/request_id.h"
 #include "client/core/retry.h"
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
-#define CHANNELS_MAX (LEADER_SEEDS_MAX + 16)
-
-struct client {
-    struct leader_view view;
-    int attempts_max;
-    struct rpc_channel *channels[CHANNELS_MAX];
-    size_t next_channel; /* to be given up when there are too many */
-    struct rng rng;
-};
+static void init_locks(struct client *c)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&c->lock, NULL);
+}
 
 struct err client_new(struct client **out, const struct client_config *cfg)
 {
     struct client *c = mem_alloc(sizeof *c);
     struct err e = leader_view_init(&c->view, cfg->addresses);
+    c->owns_guard = !cfg->guard;
+    c->guard = cfg->guard;
+    if (!err_is(&e) && c->owns_guard)
+        e = guard_open(&c->guard, NULL);
     if (err_is(&e)) {
         free(c);
         return e;
     }
+    init_locks(c);
     c->attempts_max = cfg->attempts_max;
+    discovery_init(&c->discovery);
     rng_seed_os(&c->rng);
     *out = c;
     return OK_ERR;
@@ -36,25 +44,29 @@ void client_free(struct client *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < CHANNELS_MAX; i++)
-        rpc_channel_free(c->channels[i]);
+    pthread_mutex_lock(&c->lock);
+    while (c->listing)
+        pthread_cond_wait(&c->changed, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    client_channels_free(c);
+    if (c->owns_guard)
+        guard_close(c->guard);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->changed);
     free(c);
-}
-
-static struct rpc_channel *channel_to(struct client *c, const char *addr)
-{
-    for (size_t i = 0; i < CHANNELS_MAX; i++)
-        if (c->channels[i] && !strcmp(rpc_channel_addr(c->channels[i]), addr))
-            return c->channels[i];
-    struct rpc_channel **slot = &c->channels[c->next_channel++ % CHANNELS_MAX];
-    rpc_channel_free(*slot);
-    return *slot = rpc_channel_new(addr);
 }
 
 void client_saw_revision(struct client *c, int64_t revision)
 {
+    pthread_mutex_lock(&c->lock);
     if (revision > c->view.revision)
         c->view.revision = revision;
+    pthread_mutex_unlock(&c->lock);
+}
+
+struct err client_admit(struct client *c, const char *cluster, uint64_t epoch)
+{
+    return guard_admit(c->guard, cluster, epoch);
 }
 
 size_t client_seed_count(const struct client *c)
@@ -67,10 +79,20 @@ const char *client_seed(const struct client *c, size_t i)
     return c->view.seeds[i];
 }
 
+static struct err call_once(struct client *c, const char *addr, const char *path, struct bytes body,
+                            const struct rpc_metadata *metadata, size_t n, int64_t deadline_ms,
+                            struct rpc_answer *out)
+{
+    struct client_channel *ch = client_channel_hold(c, addr);
+    struct err e = rpc_channel_call(ch->rpc, path, body, metadata, n, deadline_ms, out);
+    client_channel_release(c, ch);
+    return e;
+}
+
 struct err client_call_at(struct client *c, const char *addr, const char *path, struct bytes body,
                           int64_t deadline_ms, struct rpc_answer *out)
 {
-    return rpc_channel_call(channel_to(c, addr), path, body, NULL, 0, deadline_ms, out);
+    return call_once(c, addr, path, body, NULL, 0, deadline_ms, out);
 }
 
 struct err client_ask(struct client *c, const char *addr, int64_t deadline_ms,
@@ -84,46 +106,21 @@ struct err client_ask(struct client *c, const char *addr, int64_t deadline_ms,
     return e;
 }
 
-/* One that does not answer must not use up the time for all. */
-static int64_t discover_deadline(const struct client *c, int64_t deadline_ms)
+size_t client_epoch_of(struct client *c, char digits[CLIENT_EPOCH_DIGITS], struct rpc_metadata *out)
 {
-    int64_t soon = clock_boot_ms() + 1000;
-    return c->view.count > 1 && soon < deadline_ms ? soon : deadline_ms;
+    uint64_t epoch = guard_seen(c->guard).epoch;
+    snprintf(digits, CLIENT_EPOCH_DIGITS, "%" PRIu64, epoch);
+    *out = (struct rpc_metadata){"baton-epoch", bytes_str(digits)};
+    return epoch > 0;
 }
 
-/* Asks the seed whose turn it is who leads. Any error means: not known, and nothing has happened.
- */
-static struct err discover(struct client *c, int64_t deadline_ms)
-{
-    const char *seed = leader_view_pick(&c->view);
-    struct member_leader said;
-    struct err e = client_ask(c, seed, discover_deadline(c, deadline_ms), &said);
-    if (e.code == ERR_TIMEOUT || e.code == ERR_LOST)
-        return err_make(ERR_UNREACHABLE, "%s", e.message);
-    if (err_is(&e))
-        return e;
-    /* who answers for itself leads, or is a proxy before the leader: either way the address to call
-     */
-    const char *addr = said.known && !strcmp(said.id, said.member_id) ? seed : said.addr;
-    struct leader_claim claim = {.cluster = said.cluster,
-                                 .epoch = said.epoch,
-                                 .addr = said.known ? addr : NULL,
-                                 .revision = said.revision};
-    leader_view_learn(&c->view, &claim);
-    return c->view.leader[0] ? OK_ERR : err_make(ERR_NO_LEADER, "%s knows no leader now", seed);
-}
-
-static void learn_from(struct client *c, const struct rpc_answer *a)
-{
-    struct leader_claim claim = {.cluster = a->cluster, .addr = a->leader, .epoch = a->epoch};
-    if (a->epoch > 0)
-        leader_view_learn(&c->view, &claim);
-}
-
+/* One call with all its attempts. */
 struct effort {
     const struct client_request *req;
-    char id[REQUEST_ID_MAX]; /* empty: not made yet */
+    char id[REQUEST_ID_MAX + 1]; /* empty: not made yet */
     int attempts;
+    bool unsure;   /* an attempt may have taken effect */
+    bool searched; /* the last one found nobody to send it to: the search has a pace of its own */
     struct backoff backoff;
     int64_t deadline_ms;
 };
@@ -134,65 +131,90 @@ static size_t id_of(struct client *c, struct effort *f, struct rpc_metadata *out
 {
     if (!f->req->keeps_ids)
         return 0;
+    if (!f->id[0] && f->req->request_id)
+        snprintf(f->id, sizeof f->id, "%s", f->req->request_id);
+    pthread_mutex_lock(&c->lock);
     if (!f->id[0])
         request_id_make(&c->rng, c->view.revision, f->id);
+    pthread_mutex_unlock(&c->lock);
     *out = (struct rpc_metadata){"baton-request-id", bytes_str(f->id)};
     return 1;
 }
 
+static bool is_for_leader(const struct client_request *req)
+{
+    return !req->any_member && !req->as_addressed;
+}
+
+/* Whom to send it to. An error means that there is nobody. */
+static struct err choose(struct client *c, struct effort *f, char addr[LEADER_ADDR_MAX])
+{
+    if (f->req->as_addressed) {
+        pthread_mutex_lock(&c->lock);
+        memcpy(addr, leader_view_seed(&c->view), LEADER_ADDR_MAX);
+        pthread_mutex_unlock(&c->lock);
+        return OK_ERR;
+    }
+    struct err e = client_find_leader(c, f->deadline_ms, addr);
+    return f->req->any_member && addr[0] ? OK_ERR : e;
+}
+
+/* Is it from a leader that is one no more? Of a mutation that has neither an id nor a second chance
+ * the answer stands: it is about what was done. */
+static bool is_too_late(const struct effort *f, const struct err *verdict, const struct err *e)
+{
+    bool again = f->req->idempotent || f->req->keeps_ids;
+    return err_is(verdict) && is_for_leader(f->req) && again && !retry_may_pass(e->code);
+}
+
 static struct err attempt(struct client *c, struct effort *f, struct rpc_answer *out)
 {
-    struct rpc_metadata id;
-    if (!c->view.leader[0] && !f->req->as_addressed) {
-        struct err e = discover(c, f->deadline_ms);
-        if (err_is(&e) && !(e.code == ERR_NO_LEADER && f->req->any_member)) {
-            rpc_answer_close(out);
-            out->not_executed = true;
-            leader_view_failed(&c->view, leader_view_pick(&c->view));
-            return e;
-        }
+    char addr[LEADER_ADDR_MAX], digits[CLIENT_EPOCH_DIGITS];
+    struct rpc_metadata metadata[2];
+    struct err e = choose(c, f, addr);
+    f->searched = err_is(&e);
+    if (f->searched) {
+        rpc_answer_close(out);
+        out->not_executed = true;
+        return e;
     }
-    char addr[LEADER_ADDR_MAX];
-    memcpy(addr, f->req->as_addressed ? leader_view_seed(&c->view) : leader_view_pick(&c->view),
-           sizeof addr);
-    size_t n = id_of(c, f, &id);
-    struct err e = rpc_channel_call(channel_to(c, addr), f->req->path, f->req->body, &id, n,
-                                    f->deadline_ms, out);
-    if (retry_may_pass(e.code) || e.code == ERR_TIMEOUT)
-        leader_view_failed(&c->view, addr);
-    else if (!f->req->any_member && !f->req->as_addressed)
-        leader_view_learn(&c->view, &(struct leader_claim){.addr = addr, .epoch = out->epoch});
-    learn_from(c, out);
+    size_t n = id_of(c, f, metadata);
+    n += client_epoch_of(c, digits, metadata + n);
+    e = call_once(c, addr, f->req->path, f->req->body, metadata, n, f->deadline_ms, out);
+    struct err verdict = client_learn(c, addr, is_for_leader(f->req), &e, out);
+    if (is_too_late(f, &verdict, &e)) {
+        client_forget(c, addr);
+        out->not_executed = false;
+        return err_wrap(verdict, "%s", addr);
+    }
+    if (!err_is(&e) && is_for_leader(f->req))
+        client_list_members(c, addr);
     return e;
 }
 
 /* false: the next attempt would begin too late. A leader that was just named is asked at once. */
 static bool wait_before_next(struct client *c, struct effort *f, const struct rpc_answer *last)
 {
+    if (f->searched)
+        return clock_boot_ms() < f->deadline_ms;
+    pthread_mutex_lock(&c->lock);
     int64_t wait_ms =
         last->leader[0] && f->attempts == 1 ? 0 : backoff_next_ms(&f->backoff, &c->rng);
+    pthread_mutex_unlock(&c->lock);
     if (last->pushback_ms > wait_ms)
         wait_ms = last->pushback_ms;
     return clock_pause(wait_ms, f->deadline_ms);
 }
 
-struct err client_open(struct client *c, const char *path, struct bytes body, int64_t deadline_ms,
-                       struct rpc_reader **out)
+static bool goes_on(struct client *c, const struct effort *f, const struct err *e,
+                    const struct rpc_answer *a)
 {
-    struct backoff pause = {.min_ms = 20, .max_ms = 1000};
-    leader_view_failed(&c->view, leader_view_pick(&c->view)); /* it may have been told long ago */
-    for (;;) {
-        struct err e = discover(c, deadline_ms);
-        if (!err_is(&e)) {
-            *out = rpc_reader_open(channel_to(c, leader_view_pick(&c->view)), path, body, NULL, 0,
-                                   INT64_MAX);
-            return OK_ERR;
-        }
-        leader_view_failed(&c->view, leader_view_pick(&c->view));
-        int64_t wait_ms = backoff_next_ms(&pause, &c->rng);
-        if (!retry_may_pass(e.code) || !clock_pause(wait_ms, deadline_ms))
-            return e;
-    }
+    struct retry_call call = {.idempotent = f->req->idempotent,
+                              .has_request_id = f->req->keeps_ids,
+                              .attempts_max = c->attempts_max};
+    struct retry_outcome last = {
+        .code = e->code, .not_executed = a->not_executed, .attempts = f->attempts};
+    return retry_decide(&call, &last) == RETRY_AGAIN;
 }
 
 struct err client_call(struct client *c, const struct client_request *req, int64_t deadline_ms,
@@ -200,16 +222,13 @@ struct err client_call(struct client *c, const struct client_request *req, int64
 {
     struct effort f = {
         .req = req, .backoff = {.min_ms = 20, .max_ms = 1000}, .deadline_ms = deadline_ms};
-    struct err e;
     for (;;) {
-        e = attempt(c, &f, out);
+        struct err e = attempt(c, &f, out);
         f.attempts++;
-        struct retry_call call = {.idempotent = req->idempotent,
-                                  .has_request_id = req->keeps_ids,
-                                  .attempts_max = c->attempts_max};
-        struct retry_outcome last = {
-            .code = e.code, .not_executed = out->not_executed, .attempts = f.attempts};
-        if (retry_decide(&call, &last) == RETRY_FINAL || !wait_before_next(c, &f, out))
+        f.unsure = f.unsure || !out->not_executed;
+        if (!goes_on(c, &f, &e, out) || !wait_before_next(c, &f, out)) {
+            out->not_executed = !f.unsure;
             return e;
+        }
     }
 }

@@ -9,7 +9,7 @@ enum { PAUSE_MS = 50 }; /* before the leader is looked for again */
 
 struct exporting {
     struct cli *cli;
-    struct rpc_reader *reader;
+    struct client_stream *stream;
     struct export_writer writer;
     bool begun, ended;
 };
@@ -68,7 +68,7 @@ static struct err read_parts(struct exporting *x)
     bool more = true;
     while (more && !err_is(&e)) {
         struct maintenance_part part;
-        switch (rpc_reader_next(x->reader, cli_deadline(x->cli), &message, &e)) {
+        switch (client_stream_next(x->stream, cli_deadline(x->cli), &message, &e)) {
         case RPC_NEXT_MESSAGE:
             arena_clear(&memory);
             e = maintenance_decode_part(buf_view(&message), &memory, &part);
@@ -94,12 +94,11 @@ static struct err read_parts(struct exporting *x)
 
 static struct err export_once(struct exporting *x, int64_t deadline_ms)
 {
-    struct err e = client_export(x->cli->client, deadline_ms, &x->reader);
+    struct err e = client_export(x->cli->client, deadline_ms, &x->stream);
     if (err_is(&e))
         return e;
     e = read_parts(x);
-    rpc_reader_cancel(x->reader);
-    rpc_reader_free(x->reader);
+    client_stream_free(x->stream);
     return e;
 }
 

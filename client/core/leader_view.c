@@ -49,6 +49,37 @@ static bool says(const char *s)
     return s && *s;
 }
 
+static bool is_seed(const struct leader_view *v, const char *addr)
+{
+    for (size_t i = 0; i < leader_view_seeds(v); i++)
+        if (!strcmp(v->seeds[i], addr))
+            return true;
+    return false;
+}
+
+/* When there is no room, the one that was learnt first goes. */
+static void add_learnt(struct leader_view *v, const char *addr)
+{
+    if (is_seed(v, addr))
+        return;
+    if (v->learnt == LEADER_LEARNT_MAX) {
+        memmove(v->seeds[v->count], v->seeds[v->count + 1],
+                (LEADER_LEARNT_MAX - 1) * sizeof v->seeds[0]);
+        v->learnt--;
+    }
+    snprintf(v->seeds[v->count + v->learnt++], LEADER_ADDR_MAX, "%s", addr);
+}
+
+void leader_view_members(struct leader_view *v, const char *const *addrs, size_t count)
+{
+    v->learnt = 0;
+    for (size_t i = 0; i < count && v->learnt < LEADER_LEARNT_MAX; i++)
+        if (is_address(addrs[i], strlen(addrs[i])))
+            add_learnt(v, addrs[i]);
+    if (v->next >= leader_view_seeds(v))
+        v->next = 0;
+}
+
 bool leader_view_learn(struct leader_view *v, const struct leader_claim *claim)
 {
     if (says(claim->cluster) && strcmp(claim->cluster, v->cluster) != 0) {
@@ -56,6 +87,8 @@ bool leader_view_learn(struct leader_view *v, const struct leader_claim *claim)
         v->leader[0] = 0;
         v->epoch = 0;
         v->revision = 0;
+        v->learnt = 0;
+        v->next %= v->count;
     }
     if (claim->revision > v->revision)
         v->revision = claim->revision;
@@ -65,6 +98,7 @@ bool leader_view_learn(struct leader_view *v, const struct leader_claim *claim)
     if (!says(claim->addr) || !is_address(claim->addr, strlen(claim->addr)))
         return false;
     bool changed = strcmp(claim->addr, v->leader) != 0;
+    add_learnt(v, claim->addr);
     snprintf(v->leader, sizeof v->leader, "%s", claim->addr);
     return changed;
 }
@@ -74,5 +108,5 @@ void leader_view_failed(struct leader_view *v, const char *addr)
     if (!strcmp(addr, v->leader))
         v->leader[0] = 0;
     if (!strcmp(addr, v->seeds[v->next]))
-        v->next = (v->next + 1) % v->count;
+        v->next = (v->next + 1) % leader_view_seeds(v);
 }

@@ -12,6 +12,7 @@ bool retry_may_pass(enum err_code code)
     case ERR_OUTCOME_UNKNOWN:
     case ERR_UNREACHABLE:
     case ERR_LOST:
+    case ERR_STALE_EPOCH:
         return true;
     default:
         return false;

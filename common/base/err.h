@@ -19,6 +19,7 @@
     /* by the request */                                                                           \
     X(STALE_EPOCH, "STALE_EPOCH")                                                                  \
     X(BAD_EPOCH, "BAD_EPOCH")                                                                      \
+    X(OTHER_CLUSTER, "OTHER_CLUSTER") /* epochs and tokens of another cluster do not compare */    \
     X(KEY_NOT_FOUND, "KEY_NOT_FOUND")                                                              \
     X(UNKNOWN_SERVICE, "UNKNOWN_SERVICE")                                                          \
     X(UNKNOWN_MEMBER, "UNKNOWN_MEMBER")                                                            \

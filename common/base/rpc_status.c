@@ -28,6 +28,7 @@ static struct row row_of(enum err_code code)
         return (struct row){RPC_RESOURCE_EXHAUSTED, RPC_EFFECT_NONE};
     case ERR_STALE_EPOCH:
     case ERR_BAD_EPOCH:
+    case ERR_OTHER_CLUSTER:
     case ERR_NO_TARGET:
     case ERR_IN_TRANSFER:
     case ERR_RESTART_FIRST:

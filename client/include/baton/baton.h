@@ -233,7 +233,12 @@ BATON_API int baton_delete_prefix(struct baton_client *client, const struct bato
                                   struct baton_bytes prefix, struct baton_kvs **out,
                                   struct baton_error *err);
 
-enum baton_target { BATON_VALUE, BATON_VERSION, BATON_CREATE_REVISION, BATON_MOD_REVISION };
+enum baton_target {
+    BATON_TARGET_VALUE,
+    BATON_TARGET_VERSION,
+    BATON_TARGET_CREATE_REVISION,
+    BATON_TARGET_MOD_REVISION,
+};
 enum baton_relation { BATON_EQUAL, BATON_NOT_EQUAL, BATON_LESS, BATON_GREATER };
 
 struct baton_compare {
