@@ -11,7 +11,7 @@
  * A stream: client_stream_open(client->calls, ...), on a thread of its own; see client_stream.h. */
 #pragma once
 #include "client/client.h"
-#include "client/include/baton/baton.h"
+#include "client/core/api_bytes.h"
 #include "common/base/arena.h"
 
 struct baton_client {
@@ -48,12 +48,3 @@ int64_t api_deadline(const struct baton_client *client, const struct baton_call 
 void *api_call(struct baton_client *client, const struct baton_call *how,
                const struct client_request *kind, struct buf *body, const struct api_result *result,
                struct baton_error *err);
-
-static inline struct bytes api_bytes(struct baton_bytes b)
-{
-    return bytes_of(b.data, b.len);
-}
-static inline struct baton_bytes api_shown(struct bytes b)
-{
-    return (struct baton_bytes){.data = b.data, .len = b.len};
-}

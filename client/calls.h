@@ -3,22 +3,8 @@
 #pragma once
 #include "client/client.h"
 #include "client/client_stream.h"
-#include "client/convert_kv.h"
 #include "client/convert_maintenance.h"
 #include "client/convert_member.h"
-
-/* A STALE read is answered by a member at one of the client's addresses, not by the leader. */
-struct err client_kv_get(struct client *c, struct bytes key, struct kv_freshness freshness,
-                         int64_t deadline_ms, struct arena *memory, struct kv_answer *out);
-struct err client_kv_range(struct client *c, const struct kv_range *range, int64_t deadline_ms,
-                           struct arena *memory, struct kv_answer *out);
-struct err client_kv_put(struct client *c, struct bytes key, struct bytes value,
-                         int64_t deadline_ms, struct arena *memory, struct kv_answer *out);
-/* must_exist: KEY_NOT_FOUND when nothing was there. */
-struct err client_kv_delete(struct client *c, struct bytes key, bool prefix, bool must_exist,
-                            int64_t deadline_ms, struct arena *memory, struct kv_answer *out);
-struct err client_kv_txn(struct client *c, const struct kv_txn *txn, int64_t deadline_ms,
-                         struct arena *memory, struct kv_answer *out);
 
 /* What the first of the addresses says that knows a leader, else what another says. */
 struct err client_leader(struct client *c, int64_t deadline_ms, struct member_leader *out);

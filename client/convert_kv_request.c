@@ -1,7 +1,7 @@
 #include "client/convert_kv.h"
 #include <baton/v1/kv.pb-c.h>
 
-static ProtobufCBinaryData data(struct bytes b)
+static ProtobufCBinaryData data(struct baton_bytes b)
 {
     return (ProtobufCBinaryData){.len = b.len, .data = (uint8_t *)b.data};
 }
@@ -13,40 +13,41 @@ static void pack(const ProtobufCMessage *m, struct buf *out)
     out->len = protobuf_c_message_pack(m, out->data);
 }
 
-static Baton__V1__Consistency consistency_of(enum kv_consistency c)
+static Baton__V1__Consistency consistency_of(const struct baton_read *read)
 {
     static const Baton__V1__Consistency all[] = {
-        [KV_LEASE] = BATON__V1__CONSISTENCY__CONSISTENCY_LEASE,
-        [KV_QUORUM] = BATON__V1__CONSISTENCY__CONSISTENCY_QUORUM,
-        [KV_STALE] = BATON__V1__CONSISTENCY__CONSISTENCY_STALE,
+        [BATON_LEASE] = BATON__V1__CONSISTENCY__CONSISTENCY_LEASE,
+        [BATON_QUORUM] = BATON__V1__CONSISTENCY__CONSISTENCY_QUORUM,
+        [BATON_STALE] = BATON__V1__CONSISTENCY__CONSISTENCY_STALE,
     };
-    return all[c];
+    return all[read ? read->consistency : BATON_LEASE];
 }
 
-void kv_encode_get(struct bytes key, struct kv_freshness freshness, struct buf *out)
+void kv_encode_get(struct baton_bytes key, const struct baton_read *read, struct buf *out)
 {
     Baton__V1__GetRequest m = BATON__V1__GET_REQUEST__INIT;
     m.key = data(key);
-    m.consistency = consistency_of(freshness.consistency);
-    m.min_revision = freshness.min_revision;
+    m.consistency = consistency_of(read);
+    m.min_revision = read ? read->min_revision : 0;
     pack(&m.base, out);
 }
 
-void kv_encode_range(const struct kv_range *range, struct buf *out)
+void kv_encode_range(const struct baton_range *range, const struct baton_read *read,
+                     struct buf *out)
 {
     Baton__V1__RangeRequest m = BATON__V1__RANGE_REQUEST__INIT;
     m.key = data(range->key);
-    m.range_end = data(range->end);
+    m.range_end = data(range->range_end);
     m.prefix = range->prefix;
     m.limit = range->limit;
     m.keys_only = range->keys_only;
     m.count_only = range->count_only;
-    m.consistency = consistency_of(range->freshness.consistency);
-    m.min_revision = range->freshness.min_revision;
+    m.consistency = consistency_of(read);
+    m.min_revision = read ? read->min_revision : 0;
     pack(&m.base, out);
 }
 
-void kv_encode_put(struct bytes key, struct bytes value, struct buf *out)
+void kv_encode_put(struct baton_bytes key, struct baton_bytes value, struct buf *out)
 {
     Baton__V1__PutRequest m = BATON__V1__PUT_REQUEST__INIT;
     m.key = data(key);
@@ -54,30 +55,29 @@ void kv_encode_put(struct bytes key, struct bytes value, struct buf *out)
     pack(&m.base, out);
 }
 
-void kv_encode_delete(struct bytes key, bool prefix, bool must_exist, struct buf *out)
+void kv_encode_delete(struct baton_bytes key, bool prefix, struct buf *out)
 {
     Baton__V1__DeleteRequest m = BATON__V1__DELETE_REQUEST__INIT;
     m.key = data(key);
     m.prefix = prefix;
-    m.must_exist = must_exist;
     pack(&m.base, out);
 }
 
 /* --- transactions --- */
 
-static Baton__V1__Compare *compare_of(const struct kv_compare *c, struct arena *memory)
+static Baton__V1__Compare *compare_of(const struct baton_compare *c, struct arena *memory)
 {
     static const Baton__V1__Compare__Target targets[] = {
-        [KV_VALUE] = BATON__V1__COMPARE__TARGET__TARGET_VALUE,
-        [KV_VERSION] = BATON__V1__COMPARE__TARGET__TARGET_VERSION,
-        [KV_CREATE_REVISION] = BATON__V1__COMPARE__TARGET__TARGET_CREATE_REVISION,
-        [KV_MOD_REVISION] = BATON__V1__COMPARE__TARGET__TARGET_MOD_REVISION,
+        [BATON_TARGET_VALUE] = BATON__V1__COMPARE__TARGET__TARGET_VALUE,
+        [BATON_TARGET_VERSION] = BATON__V1__COMPARE__TARGET__TARGET_VERSION,
+        [BATON_TARGET_CREATE_REVISION] = BATON__V1__COMPARE__TARGET__TARGET_CREATE_REVISION,
+        [BATON_TARGET_MOD_REVISION] = BATON__V1__COMPARE__TARGET__TARGET_MOD_REVISION,
     };
     static const Baton__V1__Compare__Result results[] = {
-        [KV_EQUAL] = BATON__V1__COMPARE__RESULT__RESULT_EQUAL,
-        [KV_NOT_EQUAL] = BATON__V1__COMPARE__RESULT__RESULT_NOT_EQUAL,
-        [KV_LESS] = BATON__V1__COMPARE__RESULT__RESULT_LESS,
-        [KV_GREATER] = BATON__V1__COMPARE__RESULT__RESULT_GREATER,
+        [BATON_EQUAL] = BATON__V1__COMPARE__RESULT__RESULT_EQUAL,
+        [BATON_NOT_EQUAL] = BATON__V1__COMPARE__RESULT__RESULT_NOT_EQUAL,
+        [BATON_LESS] = BATON__V1__COMPARE__RESULT__RESULT_LESS,
+        [BATON_GREATER] = BATON__V1__COMPARE__RESULT__RESULT_GREATER,
     };
     Baton__V1__Compare *m = arena_alloc(memory, sizeof *m);
     baton__v1__compare__init(m);
@@ -89,7 +89,7 @@ static Baton__V1__Compare *compare_of(const struct kv_compare *c, struct arena *
     return m;
 }
 
-static void set_get(Baton__V1__Operation *m, const struct kv_op *op, struct arena *memory)
+static void set_get(Baton__V1__Operation *m, const struct baton_op *op, struct arena *memory)
 {
     m->op_case = BATON__V1__OPERATION__OP_GET;
     m->get = arena_alloc(memory, sizeof *m->get);
@@ -97,7 +97,7 @@ static void set_get(Baton__V1__Operation *m, const struct kv_op *op, struct aren
     m->get->key = data(op->key);
 }
 
-static void set_put(Baton__V1__Operation *m, const struct kv_op *op, struct arena *memory)
+static void set_put(Baton__V1__Operation *m, const struct baton_op *op, struct arena *memory)
 {
     m->op_case = BATON__V1__OPERATION__OP_PUT;
     m->put = arena_alloc(memory, sizeof *m->put);
@@ -106,29 +106,33 @@ static void set_put(Baton__V1__Operation *m, const struct kv_op *op, struct aren
     m->put->value = data(op->value);
 }
 
-static void set_delete(Baton__V1__Operation *m, const struct kv_op *op, struct arena *memory)
+static void set_delete(Baton__V1__Operation *m, const struct baton_op *op, struct arena *memory)
 {
     m->op_case = BATON__V1__OPERATION__OP_DELETE;
     m->delete_ = arena_alloc(memory, sizeof *m->delete_);
     baton__v1__delete_request__init(m->delete_);
     m->delete_->key = data(op->key);
-    m->delete_->prefix = op->prefix;
+    m->delete_->prefix = op->kind == BATON_OP_DELETE_PREFIX;
 }
 
-static Baton__V1__Operation **branch_of(const struct kv_branch *b, struct arena *memory)
+static Baton__V1__Operation **branch_of(const struct baton_op *all, size_t count,
+                                        struct arena *memory)
 {
-    static void (*const set[])(Baton__V1__Operation *, const struct kv_op *, struct arena *) = {
-        [KV_GET] = set_get, [KV_PUT] = set_put, [KV_DELETE] = set_delete};
-    Baton__V1__Operation **ops = arena_array(memory, b->count, sizeof *ops);
-    for (size_t i = 0; i < b->count; i++) {
+    static void (*const set[])(Baton__V1__Operation *, const struct baton_op *,
+                               struct arena *) = {[BATON_OP_GET] = set_get,
+                                                  [BATON_OP_PUT] = set_put,
+                                                  [BATON_OP_DELETE] = set_delete,
+                                                  [BATON_OP_DELETE_PREFIX] = set_delete};
+    Baton__V1__Operation **ops = arena_array(memory, count, sizeof *ops);
+    for (size_t i = 0; i < count; i++) {
         ops[i] = arena_alloc(memory, sizeof *ops[i]);
         baton__v1__operation__init(ops[i]);
-        set[b->ops[i].kind](ops[i], &b->ops[i], memory);
+        set[all[i].kind](ops[i], &all[i], memory);
     }
     return ops;
 }
 
-void kv_encode_txn(const struct kv_txn *txn, struct buf *out)
+void kv_encode_txn(const struct baton_txn *txn, struct buf *out)
 {
     struct arena memory = {0};
     Baton__V1__TxnRequest m = BATON__V1__TXN_REQUEST__INIT;
@@ -136,10 +140,10 @@ void kv_encode_txn(const struct kv_txn *txn, struct buf *out)
     m.compare = arena_array(&memory, m.n_compare, sizeof *m.compare);
     for (size_t i = 0; i < m.n_compare; i++)
         m.compare[i] = compare_of(&txn->compares[i], &memory);
-    m.n_then_ops = txn->then_branch.count;
-    m.then_ops = branch_of(&txn->then_branch, &memory);
-    m.n_else_ops = txn->else_branch.count;
-    m.else_ops = branch_of(&txn->else_branch, &memory);
+    m.n_then_ops = txn->then_count;
+    m.then_ops = branch_of(txn->then_ops, txn->then_count, &memory);
+    m.n_else_ops = txn->else_count;
+    m.else_ops = branch_of(txn->else_ops, txn->else_count, &memory);
     pack(&m.base, out);
     arena_close(&memory);
 }

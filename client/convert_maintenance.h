@@ -13,7 +13,7 @@ struct maintenance_part {
     const char *cluster; /* HEADER */
     uint64_t epoch, incarnation;
     int64_t revision;
-    struct kv_item *items; /* PAGE */
+    struct baton_kv *items; /* PAGE */
     size_t item_count;
     uint64_t keys; /* END: in all pages */
 };

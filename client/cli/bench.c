@@ -1,6 +1,7 @@
 #include "client/cli/bench.h"
 #include "client/convert_kv.h"
 #include "client/convert_member.h"
+#include "client/core/api_bytes.h"
 #include "client/core/leader_view.h"
 #include "client/core/request_id.h"
 #include "client/core/retry.h"
@@ -75,9 +76,10 @@ static void make_operation(struct bench *b, struct slot *s)
              (unsigned long long)rng_below(&b->rng, (uint64_t)b->cfg->keys));
     s->put = b->cfg->mix == BENCH_PUT || (b->cfg->mix == BENCH_MIXED && rng_below(&b->rng, 2));
     if (s->put)
-        kv_encode_put(bytes_str(key), bytes_of(b->value, b->cfg->value_bytes), &s->request);
+        kv_encode_put(api_text(key), api_shown(bytes_of(b->value, b->cfg->value_bytes)),
+                      &s->request);
     else
-        kv_encode_get(bytes_str(key), (struct kv_freshness){0}, &s->request);
+        kv_encode_get(api_text(key), NULL, &s->request);
     s->id[0] = 0;
     if (s->put && b->cfg->request_ids)
         request_id_make(&b->rng, b->view.revision, s->id);

@@ -2,6 +2,7 @@
 #include "client/cli/cli.h"
 #include "client/core/retry.h"
 #include "common/base/clock.h"
+#include "common/base/rpc_status.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,17 @@ int cli_fail(const struct err *e)
     else
         fprintf(stderr, "batonctl: %s (%s)\n", e->message, err_word(e->code));
     return code_of(e->code);
+}
+
+struct err cli_err(const struct baton_error *err)
+{
+    return err_make(rpc_code_of((int)err->status, err->reason), "%s", err->message);
+}
+
+int cli_fail_api(const struct baton_error *err)
+{
+    struct err e = cli_err(err);
+    return cli_fail(&e);
 }
 
 static int usage_error(const char *message)
@@ -255,12 +267,13 @@ static int run(const struct command *command, char **words, int count)
 {
     if (count < command->min_words || count > command->max_words)
         return wrong_words(command);
-    struct client_config cfg = {.addresses = cli.addresses};
-    struct err e = client_new(&cli.client, &cfg);
-    if (err_is(&e))
-        return cli_fail(&e);
+    struct baton_options options = {.addresses = cli.addresses, .timeout_ms = cli.timeout_ms};
+    struct baton_error err;
+    if (baton_client_new(&cli.api, &options, &err) != 0)
+        return cli_fail_api(&err);
+    cli.client = cli.api->calls;
     int code = command->run(&cli, words, count);
-    client_free(cli.client);
+    baton_client_free(cli.api);
     arena_close(&cli.memory);
     return fflush(stdout) == 0 ? code : EXIT_FAILED;
 }

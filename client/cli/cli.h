@@ -1,5 +1,6 @@
 /* batonctl: what commands share. */
 #pragma once
+#include "client/baton_parts.h"
 #include "client/calls.h"
 #include "common/base/options.h"
 #include <stdbool.h>
@@ -17,8 +18,9 @@ struct cli {
     const char *addresses;
     const char *output; /* "table" or "json" */
     int64_t timeout_ms;
-    struct client *client;
-    struct arena memory; /* of answers */
+    struct baton_client *api;
+    struct client *client; /* its inside, for what only operators ask */
+    struct arena memory;   /* of answers of the latter */
 };
 
 struct command {
@@ -43,6 +45,9 @@ extern const struct command command_bench, command_version, command_help;
 
 /* Prints the error; the exit code that stands for it. */
 int cli_fail(const struct err *e);
+int cli_fail_api(const struct baton_error *err);
+/* The same error as commands pass it on. */
+struct err cli_err(const struct baton_error *err);
 /* The deadline of a call that begins now. */
 int64_t cli_deadline(const struct cli *cli);
 bool cli_json(const struct cli *cli);

@@ -3,6 +3,7 @@
  * written twice, and an import that was stopped can be seen, and continued. */
 #include "client/cli/export_file.h"
 #include "client/cli/output.h"
+#include "client/core/txn_script.h"
 #include "common/base/clock.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -40,8 +41,7 @@ struct importing {
     char mark[MARK_MAX]; /* as it stands in the cluster; "": it does not */
     size_t piece_max;    /* keys of a transaction, as the cluster takes them */
     struct arena memory; /* of the piece */
-    struct arena answers;
-    struct kv_item piece[PIECE_KEYS];
+    struct baton_kv piece[PIECE_KEYS];
     size_t count;
 };
 
@@ -93,29 +93,33 @@ static bool is_mine(const struct importing *m, uint64_t *done)
 
 static struct err read_mark(struct importing *m)
 {
-    struct kv_answer a;
-    arena_clear(&m->answers);
-    struct err e = client_kv_get(m->cli->client, bytes_str(MARK_KEY), (struct kv_freshness){0},
-                                 cli_deadline(m->cli), &m->answers, &a);
+    struct baton_kvs *got;
+    struct baton_error err;
+    if (baton_get(m->cli->api, NULL, api_text(MARK_KEY), NULL, &got, &err) != 0)
+        return cli_err(&err);
     m->mark[0] = 0;
-    if (!err_is(&e) && a.item_count)
-        snprintf(m->mark, sizeof m->mark, "%.*s", (int)a.items[0].value.len,
-                 (const char *)a.items[0].value.data);
-    return e;
+    if (got->kv_count)
+        snprintf(m->mark, sizeof m->mark, "%.*s", (int)got->kvs[0].value.len,
+                 (const char *)got->kvs[0].value.data);
+    baton_result_free(got);
+    return OK_ERR;
 }
 
 static struct err must_be_empty(struct importing *m)
 {
-    struct kv_answer a;
-    arena_clear(&m->answers);
-    struct err e = client_kv_range(m->cli->client, &(struct kv_range){.count_only = true},
-                                   cli_deadline(m->cli), &m->answers, &a);
-    if (err_is(&e) || a.count == 0)
-        return e;
+    struct baton_kvs *all;
+    struct baton_error err;
+    struct baton_range range = {.count_only = true};
+    if (baton_range(m->cli->api, NULL, &range, NULL, &all, &err) != 0)
+        return cli_err(&err);
+    uint64_t count = all->count;
+    baton_result_free(all);
+    if (count == 0)
+        return OK_ERR;
     return err_make(ERR_IN_USE,
                     "the cluster holds %" PRIu64 " keys already: import into an empty one, or "
                     "with --overwrite",
-                    a.count);
+                    count);
 }
 
 /* Where to begin: at the start, or where an earlier import of this file stopped. */
@@ -144,42 +148,36 @@ static struct err find_start(struct importing *m)
 /* ---- the transactions ---- */
 
 /* Only if the mark stands as it was seen. */
-static void compare_mark(const struct importing *m, struct kv_txn *txn)
+static struct err send(struct importing *m, const struct baton_op *ops, size_t count)
 {
-    *txn = (struct kv_txn){.compare_count = 1};
-    txn->compares[0] = (struct kv_compare){.key = bytes_str(MARK_KEY),
-                                           .target = m->mark[0] ? KV_VALUE : KV_VERSION,
-                                           .relation = KV_EQUAL,
-                                           .value = bytes_str(m->mark)};
-}
-
-static void add_op(struct kv_txn *txn, enum kv_op_kind kind, struct bytes key, struct bytes value)
-{
-    txn->then_branch.ops[txn->then_branch.count++] =
-        (struct kv_op){.kind = kind, .key = key, .value = value};
-}
-
-static struct err send(struct importing *m, const struct kv_txn *txn)
-{
-    struct kv_answer a;
-    arena_clear(&m->answers);
-    struct err e = client_kv_txn(m->cli->client, txn, cli_deadline(m->cli), &m->answers, &a);
-    if (err_is(&e) || a.succeeded)
-        return e;
-    return err_make(ERR_IN_USE,
-                    "somebody else changed the key " MARK_KEY ": does another import run?");
+    struct baton_txn_result *a;
+    struct baton_error err;
+    struct baton_compare same = {.key = api_text(MARK_KEY),
+                                 .target = m->mark[0] ? BATON_TARGET_VALUE : BATON_TARGET_VERSION,
+                                 .relation = BATON_EQUAL,
+                                 .value = api_text(m->mark)};
+    struct baton_txn txn = {
+        .compares = &same, .compare_count = 1, .then_ops = ops, .then_count = count};
+    if (baton_txn(m->cli->api, NULL, &txn, &a, &err) != 0)
+        return cli_err(&err);
+    bool succeeded = a->succeeded;
+    baton_result_free(a);
+    return succeeded ? OK_ERR
+                     : err_make(ERR_IN_USE, "somebody else changed the key " MARK_KEY
+                                            ": does another import run?");
 }
 
 static struct err send_part(struct importing *m, size_t from, size_t count)
 {
-    static struct kv_txn txn; /* large */
+    struct baton_op ops[PIECE_KEYS + 1];
     char next[MARK_MAX];
     make_mark(m, m->done + count, next);
-    compare_mark(m, &txn);
-    add_op(&txn, KV_PUT, bytes_str(MARK_KEY), bytes_str(next));
-    for (size_t i = from; i < from + count; i++)
-        add_op(&txn, KV_PUT, m->piece[i].key, m->piece[i].value);
-    struct err e = send(m, &txn);
+    ops[0] =
+        (struct baton_op){.kind = BATON_OP_PUT, .key = api_text(MARK_KEY), .value = api_text(next)};
+    for (size_t i = 0; i < count; i++)
+        ops[i + 1] = (struct baton_op){
+            .kind = BATON_OP_PUT, .key = m->piece[from + i].key, .value = m->piece[from + i].value};
+    struct err e = send(m, ops, count + 1);
     if (err_is(&e))
         return e;
     memcpy(m->mark, next, sizeof next);
@@ -213,11 +211,11 @@ static struct err read_piece(struct importing *m)
     m->count = 0;
     while (m->count < PIECE_KEYS && m->done + m->count < m->reader.keys && bytes < PIECE_BYTES &&
            !err_is(&e)) {
-        struct kv_item *item = &m->piece[m->count];
+        struct baton_kv *item = &m->piece[m->count];
         e = export_next(&m->reader, &m->memory, item);
         if (err_is(&e))
             return e;
-        if (bytes_equal(item->key, bytes_str(MARK_KEY)))
+        if (bytes_equal(api_bytes(item->key), bytes_str(MARK_KEY)))
             return err_make(ERR_CORRUPT, "the file holds the key " MARK_KEY
                                          ": it was exported while an import was not finished");
         bytes += item->key.len + item->value.len;
@@ -289,10 +287,8 @@ static struct err raise_epoch(struct importing *m, struct member_leader *leader)
 
 static struct err remove_mark(struct importing *m)
 {
-    static struct kv_txn txn;
-    compare_mark(m, &txn);
-    add_op(&txn, KV_DELETE, bytes_str(MARK_KEY), BYTES_NONE);
-    return m->mark[0] ? send(m, &txn) : OK_ERR;
+    struct baton_op op = {.kind = BATON_OP_DELETE, .key = api_text(MARK_KEY)};
+    return m->mark[0] ? send(m, &op, 1) : OK_ERR;
 }
 
 static void report(struct importing *m, const struct member_leader *leader)
@@ -344,7 +340,6 @@ static int run_import(struct cli *cli, char **words, int count)
         e = import(&m);
     export_reader_close(&m.reader);
     arena_close(&m.memory);
-    arena_close(&m.answers);
     if (file != stdin)
         fclose(file);
     return err_is(&e) ? cli_fail(&e) : EXIT_OK;

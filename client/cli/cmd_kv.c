@@ -6,19 +6,19 @@
 #define VALUE_MAX                                                                                  \
     ((size_t)2 << 20) /* more than a member takes, so that it is the member who refuses */
 
-struct json_object *kv_item_json(const struct kv_item *item, bool with_value)
+struct json_object *kv_json(const struct baton_kv *kv, bool with_value)
 {
     struct json_object *o = json_object_new_object();
-    output_add_bytes(o, "key", item->key);
+    output_add_bytes(o, "key", kv->key);
     if (with_value)
-        output_add_bytes(o, "value", item->value);
-    output_add_number(o, "revision", item->mod_revision);
-    output_add_number(o, "create_revision", item->create_revision);
-    output_add_number(o, "version", item->version);
+        output_add_bytes(o, "value", kv->value);
+    output_add_number(o, "revision", kv->mod_revision);
+    output_add_number(o, "create_revision", kv->create_revision);
+    output_add_number(o, "version", kv->version);
     return o;
 }
 
-void print_bytes(struct bytes b)
+void print_bytes(struct baton_bytes b)
 {
     fwrite(b.data, 1, b.len, stdout);
 }
@@ -40,12 +40,12 @@ static int64_t min_revision;
         .value = "N", .min = 0, .max = INT64_MAX, .help = "Wait until the state has revision N."   \
     }
 
-static struct kv_freshness freshness(void)
+static struct baton_read freshness(void)
 {
-    enum kv_consistency c = !strcmp(consistency, "quorum")  ? KV_QUORUM
-                            : !strcmp(consistency, "stale") ? KV_STALE
-                                                            : KV_LEASE;
-    return (struct kv_freshness){.consistency = c, .min_revision = min_revision};
+    enum baton_consistency c = !strcmp(consistency, "quorum")  ? BATON_QUORUM
+                               : !strcmp(consistency, "stale") ? BATON_STALE
+                                                               : BATON_LEASE;
+    return (struct baton_read){.consistency = c, .min_revision = min_revision};
 }
 
 static const struct option_row get_rows[] = {CONSISTENCY_ROW, MIN_REVISION_ROW};
@@ -58,20 +58,20 @@ static int not_found(const char *key)
 
 static int run_get(struct cli *cli, char **words, int count)
 {
-    struct kv_answer a;
-    struct err e = client_kv_get(cli->client, bytes_str(words[0]), freshness(), cli_deadline(cli),
-                                 &cli->memory, &a);
-    if (err_is(&e))
-        return cli_fail(&e);
-    if (a.item_count == 0)
-        return not_found(words[0]);
-    if (cli_json(cli)) {
-        output_json(kv_item_json(&a.items[0], true));
-    } else {
-        print_bytes(a.items[0].value);
+    struct baton_kvs *got;
+    struct baton_error err;
+    struct baton_read read = freshness();
+    if (baton_get(cli->api, NULL, api_text(words[0]), &read, &got, &err) != 0)
+        return cli_fail_api(&err);
+    int code = got->kv_count ? EXIT_OK : not_found(words[0]);
+    if (got->kv_count && cli_json(cli)) {
+        output_json(kv_json(&got->kvs[0], true));
+    } else if (got->kv_count) {
+        print_bytes(got->kvs[0].value);
         putchar('\n');
     }
-    return EXIT_OK;
+    baton_result_free(got);
+    return code;
 }
 
 const struct command command_get = {.name = "kv get",
@@ -96,7 +96,8 @@ static void read_all(FILE *from, struct buf *out)
         buf_append(out, piece, n);
 }
 
-static int print_change(struct cli *cli, const struct kv_answer *a, const char *counted)
+/* a is used up. */
+static int print_change(struct cli *cli, struct baton_kvs *a, const char *counted)
 {
     if (!cli_json(cli)) {
         if (counted)
@@ -104,28 +105,29 @@ static int print_change(struct cli *cli, const struct kv_answer *a, const char *
                    (long long)a->revision);
         else
             printf("revision %lld\n", (long long)a->revision);
-        return EXIT_OK;
+    } else {
+        struct json_object *o = json_object_new_object();
+        output_add_number(o, "revision", a->revision);
+        if (counted)
+            output_add_number(o, counted, (int64_t)a->count);
+        output_json(o);
     }
-    struct json_object *o = json_object_new_object();
-    output_add_number(o, "revision", a->revision);
-    if (counted)
-        output_add_number(o, counted, (int64_t)a->count);
-    output_json(o);
+    baton_result_free(a);
     return EXIT_OK;
 }
 
 static int run_put(struct cli *cli, char **words, int count)
 {
-    struct kv_answer a;
+    struct baton_kvs *put;
+    struct baton_error err;
     struct buf value = {0};
     if (!strcmp(words[1], "-"))
         read_all(stdin, &value);
     else
         buf_str(&value, words[1]);
-    struct err e = client_kv_put(cli->client, bytes_str(words[0]), buf_view(&value),
-                                 cli_deadline(cli), &cli->memory, &a);
+    baton_put(cli->api, NULL, api_text(words[0]), api_shown(buf_view(&value)), &put, &err);
     buf_close(&value);
-    return err_is(&e) ? cli_fail(&e) : print_change(cli, &a, NULL);
+    return put ? print_change(cli, put, NULL) : cli_fail_api(&err);
 }
 
 const struct command command_put = {.name = "kv put",
@@ -153,10 +155,19 @@ static const struct option_row del_rows[] = {
 
 static int run_del(struct cli *cli, char **words, int count)
 {
-    struct kv_answer a;
-    struct err e = client_kv_delete(cli->client, bytes_str(words[0]), by_prefix, must_exist,
-                                    cli_deadline(cli), &cli->memory, &a);
-    return err_is(&e) ? cli_fail(&e) : print_change(cli, &a, "deleted");
+    struct baton_kvs *gone;
+    struct baton_error err;
+    if (by_prefix)
+        baton_delete_prefix(cli->api, NULL, api_text(words[0]), &gone, &err);
+    else
+        baton_delete(cli->api, NULL, api_text(words[0]), &gone, &err);
+    if (!gone)
+        return cli_fail_api(&err);
+    if (!must_exist || gone->count > 0)
+        return print_change(cli, gone, "deleted");
+    baton_result_free(gone);
+    struct err e = err_make(ERR_KEY_NOT_FOUND, "%s: nothing was there", words[0]);
+    return cli_fail(&e);
 }
 
 const struct command command_del = {.name = "kv del",
@@ -202,21 +213,21 @@ static struct json_object *range_json(void)
     return o;
 }
 
-static void add_page(struct json_object *to, const struct kv_answer *page)
+static void add_page(struct json_object *to, const struct baton_kvs *page)
 {
     struct json_object *kvs;
     json_object_object_get_ex(to, "kvs", &kvs);
-    for (size_t i = 0; i < page->item_count; i++)
-        json_object_array_add(kvs, kv_item_json(&page->items[i], !keys_only));
+    for (size_t i = 0; i < page->kv_count; i++)
+        json_object_array_add(kvs, kv_json(&page->kvs[i], !keys_only));
 }
 
-static void print_page(const struct kv_answer *page)
+static void print_page(const struct baton_kvs *page)
 {
-    for (size_t i = 0; i < page->item_count; i++) {
-        print_bytes(page->items[i].key);
+    for (size_t i = 0; i < page->kv_count; i++) {
+        print_bytes(page->kvs[i].key);
         if (!keys_only) {
             putchar('\t');
-            print_bytes(page->items[i].value);
+            print_bytes(page->kvs[i].value);
         }
         putchar('\n');
     }
@@ -228,44 +239,52 @@ static uint32_t page_limit(size_t so_far)
     return range_limit ? (uint32_t)((size_t)range_limit - so_far) : 0;
 }
 
-/* Page after page until the limit or the end; page is the last one. */
-static struct err read_pages(struct cli *cli, struct kv_range *range, struct json_object *json,
-                             struct kv_answer *page)
+/* Page after page until the limit or the end; *page is the last one. */
+static int read_pages(struct cli *cli, struct baton_range *range, struct json_object *json,
+                      struct baton_kvs **page, struct baton_error *err)
 {
-    for (size_t so_far = 0;;) {
+    struct baton_read read = freshness();
+    struct baton_kvs *before = NULL;
+    int status = 0;
+    for (size_t so_far = 0; status == 0;) {
         range->limit = page_limit(so_far);
-        struct err e = client_kv_range(cli->client, range, cli_deadline(cli), &cli->memory, page);
-        if (err_is(&e))
-            return e;
-        so_far += page->item_count;
+        status = baton_range(cli->api, NULL, range, &read, page, err);
+        baton_result_free(before); /* which the range pointed to */
+        if (status != 0)
+            break;
+        so_far += (*page)->kv_count;
         if (json)
-            add_page(json, page);
+            add_page(json, *page);
         else
-            print_page(page);
-        if (!page->more || (range_limit && so_far >= (size_t)range_limit))
-            return OK_ERR;
-        range->key = page->next_key;
+            print_page(*page);
+        if (!(*page)->more || (range_limit && so_far >= (size_t)range_limit))
+            break;
+        range->key = (*page)->next_key;
+        before = *page;
     }
+    return status;
 }
 
-static int count_keys(struct cli *cli, const struct kv_range *range)
+static int count_keys(struct cli *cli, const struct baton_range *range)
 {
-    struct kv_answer a;
-    struct err e = client_kv_range(cli->client, range, cli_deadline(cli), &cli->memory, &a);
-    if (err_is(&e))
-        return cli_fail(&e);
-    if (!cli_json(cli)) {
-        printf("%llu\n", (unsigned long long)a.count);
-        return EXIT_OK;
+    struct baton_kvs *a;
+    struct baton_error err;
+    struct baton_read read = freshness();
+    if (baton_range(cli->api, NULL, range, &read, &a, &err) != 0)
+        return cli_fail_api(&err);
+    if (cli_json(cli)) {
+        struct json_object *o = json_object_new_object();
+        output_add_number(o, "revision", a->revision);
+        output_add_number(o, "count", (int64_t)a->count);
+        output_json(o);
+    } else {
+        printf("%llu\n", (unsigned long long)a->count);
     }
-    struct json_object *o = json_object_new_object();
-    output_add_number(o, "revision", a.revision);
-    output_add_number(o, "count", (int64_t)a.count);
-    output_json(o);
+    baton_result_free(a);
     return EXIT_OK;
 }
 
-static void finish_range(struct json_object *json, const struct kv_answer *page)
+static void finish_range(struct json_object *json, const struct baton_kvs *page)
 {
     output_add_number(json, "revision", page->revision);
     json_object_object_add(json, "more", json_object_new_boolean(page->more));
@@ -274,35 +293,35 @@ static void finish_range(struct json_object *json, const struct kv_answer *page)
     output_json(json);
 }
 
-static int print_range(struct cli *cli, struct kv_range *range)
+static int print_range(struct cli *cli, struct baton_range *range)
 {
-    struct kv_answer page = {0};
+    struct baton_kvs *page;
+    struct baton_error err;
     struct json_object *json = cli_json(cli) ? range_json() : NULL;
-    struct err e = read_pages(cli, range, json, &page);
-    if (err_is(&e)) {
+    if (read_pages(cli, range, json, &page, &err) != 0) {
         json_object_put(json);
-        return cli_fail(&e);
+        return cli_fail_api(&err);
     }
     if (json)
-        finish_range(json, &page);
-    else if (page.more)
+        finish_range(json, page);
+    else if (page->more)
         fputs("batonctl: there are more; --limit 0 prints all\n", stderr);
+    baton_result_free(page);
     return EXIT_OK;
 }
 
 static int run_range(struct cli *cli, char **words, int count)
 {
-    struct kv_range range = {
-        .keys_only = keys_only, .count_only = count_only, .freshness = freshness()};
+    struct baton_range range = {.keys_only = keys_only, .count_only = count_only};
     struct buf end = {0};
     if (by_prefix && count != 1) {
         struct err e = err_make(ERR_USAGE, "kv range --prefix takes one key, the prefix");
         return cli_fail(&e);
     }
-    range.key = count > 0 ? bytes_str(words[0]) : BYTES_NONE;
-    range.end = count > 1 ? bytes_str(words[1]) : BYTES_NONE;
-    if (by_prefix && bytes_prefix_end(range.key, &end))
-        range.end = buf_view(&end);
+    range.key = api_text(count > 0 ? words[0] : NULL);
+    range.range_end = api_text(count > 1 ? words[1] : NULL);
+    if (by_prefix && bytes_prefix_end(api_bytes(range.key), &end))
+        range.range_end = api_shown(buf_view(&end));
     int code = count_only ? count_keys(cli, &range) : print_range(cli, &range);
     buf_close(&end);
     return code;

@@ -37,10 +37,10 @@ bool export_begin(struct export_writer *w, FILE *file, const struct export_head 
     return put_line(w, o);
 }
 
-bool export_add(struct export_writer *w, const struct kv_item *item)
+bool export_add(struct export_writer *w, const struct baton_kv *item)
 {
     w->keys++;
-    return put_line(w, kv_item_json(item, true));
+    return put_line(w, kv_json(item, true));
 }
 
 bool export_end(struct export_writer *w)
@@ -143,9 +143,9 @@ static struct err read_head(struct export_reader *r)
 }
 
 static struct err take_item(struct export_reader *r, struct json_object *o, struct arena *memory,
-                            struct kv_item *out)
+                            struct baton_kv *out)
 {
-    *out = (struct kv_item){0};
+    *out = (struct baton_kv){0};
     if (!output_get_bytes(o, "key", memory, &out->key) ||
         !output_get_bytes(o, "value", memory, &out->value) ||
         !get_number(o, "revision", &out->mod_revision) ||
@@ -158,7 +158,7 @@ static struct err take_item(struct export_reader *r, struct json_object *o, stru
 }
 
 /* A key; or the end, which is no error of this function: *end, with what it says. */
-static struct err read_item(struct export_reader *r, struct arena *memory, struct kv_item *item,
+static struct err read_item(struct export_reader *r, struct arena *memory, struct baton_kv *item,
                             bool *end, uint64_t *keys, char sum[DIGEST_HEX_MAX])
 {
     struct json_object *value;
@@ -188,12 +188,12 @@ static void add_line(struct digest *d, const struct export_reader *r)
     digest_add(d, bytes_str("\n"));
 }
 
-static struct err check_order(struct export_reader *r, const struct kv_item *item)
+static struct err check_order(struct export_reader *r, const struct baton_kv *item)
 {
-    if (r->last_key.len && bytes_compare(buf_view(&r->last_key), item->key) >= 0)
+    if (r->last_key.len && bytes_compare(buf_view(&r->last_key), api_bytes(item->key)) >= 0)
         return wrong(r, "the keys are not in order");
     buf_clear(&r->last_key);
-    buf_bytes(&r->last_key, item->key);
+    buf_bytes(&r->last_key, api_bytes(item->key));
     return OK_ERR;
 }
 
@@ -201,7 +201,7 @@ static struct err check_order(struct export_reader *r, const struct kv_item *ite
 static struct err check_items(struct export_reader *r, struct digest *digest)
 {
     struct arena memory = {0};
-    struct kv_item item = {0};
+    struct baton_kv item = {0};
     struct err e = OK_ERR;
     uint64_t keys = 0;
     char said[DIGEST_HEX_MAX];
@@ -246,7 +246,7 @@ struct err export_rewind(struct export_reader *r)
     return read_head(r);
 }
 
-struct err export_next(struct export_reader *r, struct arena *memory, struct kv_item *out)
+struct err export_next(struct export_reader *r, struct arena *memory, struct baton_kv *out)
 {
     bool end = false;
     uint64_t keys;

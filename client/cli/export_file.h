@@ -24,7 +24,7 @@ struct export_writer {
     uint64_t keys;
 };
 bool export_begin(struct export_writer *w, FILE *file, const struct export_head *head);
-bool export_add(struct export_writer *w, const struct kv_item *item);
+bool export_add(struct export_writer *w, const struct baton_kv *item);
 bool export_end(struct export_writer *w);
 void export_writer_close(struct export_writer *w);
 
@@ -44,5 +44,5 @@ struct err export_check(struct export_reader *r, FILE *file);
 /* Back to the first key. */
 struct err export_rewind(struct export_reader *r);
 /* The next key; it lives in the arena. Not more often than there are keys. */
-struct err export_next(struct export_reader *r, struct arena *memory, struct kv_item *out);
+struct err export_next(struct export_reader *r, struct arena *memory, struct baton_kv *out);
 void export_reader_close(struct export_reader *r);

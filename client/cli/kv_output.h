@@ -2,6 +2,6 @@
 #pragma once
 #include "client/cli/output.h"
 
-struct json_object *kv_item_json(const struct kv_item *item, bool with_value);
+struct json_object *kv_json(const struct baton_kv *item, bool with_value);
 /* As they are, to stdout. */
-void print_bytes(struct bytes b);
+void print_bytes(struct baton_bytes b);

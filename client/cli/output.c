@@ -38,8 +38,9 @@ static void base64(struct bytes b, struct buf *out)
     }
 }
 
-void output_add_bytes(struct json_object *to, const char *name, struct bytes value)
+void output_add_bytes(struct json_object *to, const char *name, struct baton_bytes given)
 {
+    struct bytes value = api_bytes(given);
     if (is_utf8(value)) {
         const char *text = value.data ? (const char *)value.data : "";
         json_object_object_add(to, name, json_object_new_string_len(text, (int)value.len));
@@ -90,7 +91,7 @@ static bool unbase64(struct bytes text, struct arena *memory, struct bytes *out)
 }
 
 bool output_get_bytes(struct json_object *from, const char *name, struct arena *memory,
-                      struct bytes *out)
+                      struct baton_bytes *out)
 {
     struct json_object *value;
     char coded[64];
@@ -101,10 +102,10 @@ bool output_get_bytes(struct json_object *from, const char *name, struct arena *
         return false;
     struct bytes text =
         bytes_of(json_object_get_string(value), (size_t)json_object_get_string_len(value));
-    if (!plain)
-        return unbase64(text, memory, out);
-    *out = arena_copy(memory, text);
-    return true;
+    struct bytes kept = BYTES_NONE;
+    bool ok = plain || unbase64(text, memory, &kept);
+    *out = api_shown(plain ? arena_copy(memory, text) : kept);
+    return ok;
 }
 
 void output_add_text(struct json_object *to, const char *name, const char *value)

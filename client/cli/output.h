@@ -11,10 +11,10 @@ struct column {
 };
 
 /* Bytes that are no UTF-8 go under NAME_base64 instead of NAME. */
-void output_add_bytes(struct json_object *to, const char *name, struct bytes value);
+void output_add_bytes(struct json_object *to, const char *name, struct baton_bytes value);
 /* What output_add_bytes has put there, into memory; false: it is not there or makes no sense. */
 bool output_get_bytes(struct json_object *from, const char *name, struct arena *memory,
-                      struct bytes *out);
+                      struct baton_bytes *out);
 void output_add_text(struct json_object *to, const char *name, const char *value);
 void output_add_number(struct json_object *to, const char *name, int64_t value);
 

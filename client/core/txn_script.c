@@ -1,4 +1,5 @@
 #include "client/core/txn_script.h"
+#include "client/core/api_bytes.h"
 #include <string.h>
 
 #define WORDS_MAX 6
@@ -121,7 +122,7 @@ static bool parse_number(struct bytes word, int64_t *out)
     return word.len > 0;
 }
 
-static struct err add_compare(struct kv_txn *t, const struct words *w)
+static struct err add_compare(struct txn_script *t, const struct words *w)
 {
     static const char *const targets[] = {"value", "version", "create", "mod"};
     static const char *const relations[] = {"=", "!=", "<", ">"};
@@ -136,10 +137,11 @@ static struct err add_compare(struct kv_txn *t, const struct words *w)
         return err_make(ERR_USAGE, "'%.60s' is no comparison; =, !=, < and > are", text(w->at[3]));
     if (t->compare_count == TXN_CLAUSES_MAX)
         return err_make(ERR_USAGE, "more than %d comparisons", TXN_CLAUSES_MAX);
-    struct kv_compare c = {
-        .key = w->at[1], .target = (enum kv_target)target, .relation = (enum kv_relation)relation};
-    if (c.target == KV_VALUE)
-        c.value = w->at[4];
+    struct baton_compare c = {.key = api_shown(w->at[1]),
+                              .target = (enum baton_target)target,
+                              .relation = (enum baton_relation)relation};
+    if (c.target == BATON_TARGET_VALUE)
+        c.value = api_shown(w->at[4]);
     else if (!parse_number(w->at[4], &c.number))
         return err_make(ERR_USAGE, "'%.60s' is no number that a %s can have", text(w->at[4]),
                         targets[target]);
@@ -148,33 +150,42 @@ static struct err add_compare(struct kv_txn *t, const struct words *w)
 }
 
 /* The words from the name of the operation on. */
-static struct err add_op(struct kv_branch *b, const struct bytes *w, size_t count)
+static struct err add_op(struct baton_op ops[TXN_CLAUSES_MAX], size_t *ops_count,
+                         const struct bytes *w, size_t count)
 {
     static const char *const names[] = {"get", "put", "del", "del-prefix"};
     static const struct {
-        enum kv_op_kind kind;
+        enum baton_op_kind kind;
         size_t words;
         const char *form;
-    } forms[] = {{KV_GET, 2, "get KEY"},
-                 {KV_PUT, 3, "put KEY VALUE"},
-                 {KV_DELETE, 2, "del KEY"},
-                 {KV_DELETE, 2, "del-prefix KEY"}};
+    } forms[] = {{BATON_OP_GET, 2, "get KEY"},
+                 {BATON_OP_PUT, 3, "put KEY VALUE"},
+                 {BATON_OP_DELETE, 2, "del KEY"},
+                 {BATON_OP_DELETE_PREFIX, 2, "del-prefix KEY"}};
     int which = count ? place_of(w[0], names, 4) : -1;
     if (which < 0)
         return err_make(ERR_USAGE, "'%.60s': if, get, put, del or del-prefix is wanted",
                         count ? text(w[0]) : "");
     if (count != forms[which].words)
         return err_make(ERR_USAGE, "'%s' takes other words: %s", names[which], forms[which].form);
-    if (b->count == TXN_CLAUSES_MAX)
+    if (*ops_count == TXN_CLAUSES_MAX)
         return err_make(ERR_USAGE, "more than %d operations in a branch", TXN_CLAUSES_MAX);
-    b->ops[b->count++] = (struct kv_op){.kind = forms[which].kind,
-                                        .key = w[1],
-                                        .value = forms[which].kind == KV_PUT ? w[2] : BYTES_NONE,
-                                        .prefix = which == 3};
+    ops[(*ops_count)++] = (struct baton_op){.kind = forms[which].kind,
+                                            .key = api_shown(w[1]),
+                                            .value = api_shown(count == 3 ? w[2] : BYTES_NONE)};
     return OK_ERR;
 }
 
-struct err txn_script_add(struct kv_txn *t, struct arena *memory, const char *clause)
+/* A clause that is no comparison. */
+static struct err add_branch_op(struct txn_script *t, const struct words *w)
+{
+    bool otherwise = bytes_equal(w->at[0], bytes_str("else"));
+    size_t skip = otherwise || bytes_equal(w->at[0], bytes_str("then"));
+    return add_op(otherwise ? t->else_ops : t->then_ops,
+                  otherwise ? &t->else_count : &t->then_count, w->at + skip, w->count - skip);
+}
+
+struct err txn_script_add(struct txn_script *t, struct arena *memory, const char *clause)
 {
     struct words w;
     struct err e = split(clause, memory, &w);
@@ -182,12 +193,16 @@ struct err txn_script_add(struct kv_txn *t, struct arena *memory, const char *cl
         return err_wrap(e, "%.80s", clause);
     if (w.count == 0 || text(w.at[0])[0] == '#')
         return OK_ERR;
-    if (bytes_equal(w.at[0], bytes_str("if"))) {
-        e = add_compare(t, &w);
-    } else {
-        bool otherwise = bytes_equal(w.at[0], bytes_str("else"));
-        size_t skip = otherwise || bytes_equal(w.at[0], bytes_str("then"));
-        e = add_op(otherwise ? &t->else_branch : &t->then_branch, w.at + skip, w.count - skip);
-    }
+    e = bytes_equal(w.at[0], bytes_str("if")) ? add_compare(t, &w) : add_branch_op(t, &w);
     return err_is(&e) ? err_wrap(e, "%.80s", clause) : OK_ERR;
+}
+
+struct baton_txn txn_script_view(const struct txn_script *t)
+{
+    return (struct baton_txn){.compares = t->compares,
+                              .compare_count = t->compare_count,
+                              .then_ops = t->then_ops,
+                              .then_count = t->then_count,
+                              .else_ops = t->else_ops,
+                              .else_count = t->else_count};
 }

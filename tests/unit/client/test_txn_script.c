@@ -1,15 +1,16 @@
+#include "client/core/api_bytes.h"
 #include "client/core/txn_script.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
 
-static struct kv_txn txn;
+static struct txn_script txn;
 static struct arena memory;
 
 static int setup(void **state)
 {
-    txn = (struct kv_txn){0};
+    txn = (struct txn_script){0};
     return 0;
 }
 
@@ -25,9 +26,9 @@ static void add(const char *clause)
     assert_string_equal(e.message, "");
 }
 
-static void assert_bytes(struct bytes b, const char *text)
+static void assert_bytes(struct baton_bytes b, const char *text)
 {
-    assert_true(bytes_equal(b, bytes_str(text)));
+    assert_true(bytes_equal(api_bytes(b), bytes_str(text)));
 }
 
 static void comparisons(void **state)
@@ -38,13 +39,13 @@ static void comparisons(void **state)
     add("if lock create > 3");
     assert_int_equal(txn.compare_count, 4);
     assert_bytes(txn.compares[0].key, "lock");
-    assert_int_equal(txn.compares[0].target, KV_VERSION);
-    assert_int_equal(txn.compares[0].relation, KV_EQUAL);
+    assert_int_equal(txn.compares[0].target, BATON_TARGET_VERSION);
+    assert_int_equal(txn.compares[0].relation, BATON_EQUAL);
     assert_bytes(txn.compares[1].value, "me");
-    assert_int_equal(txn.compares[1].relation, KV_NOT_EQUAL);
-    assert_int_equal(txn.compares[2].target, KV_MOD_REVISION);
+    assert_int_equal(txn.compares[1].relation, BATON_NOT_EQUAL);
+    assert_int_equal(txn.compares[2].target, BATON_TARGET_MOD_REVISION);
     assert_true(txn.compares[2].number == INT64_MAX);
-    assert_int_equal(txn.compares[3].relation, KV_GREATER);
+    assert_int_equal(txn.compares[3].relation, BATON_GREATER);
 }
 
 static void operations_of_both_branches(void **state)
@@ -55,21 +56,22 @@ static void operations_of_both_branches(void **state)
     add("else del-prefix locks/");
     add("");
     add("# a remark");
-    assert_int_equal(txn.then_branch.count, 2);
-    assert_int_equal(txn.else_branch.count, 2);
-    assert_bytes(txn.then_branch.ops[0].value, "me");
-    assert_int_equal(txn.then_branch.ops[1].kind, KV_GET);
-    assert_false(txn.else_branch.ops[0].prefix);
-    assert_true(txn.else_branch.ops[1].prefix);
+    assert_int_equal(txn.then_count, 2);
+    assert_int_equal(txn.else_count, 2);
+    assert_bytes(txn.then_ops[0].value, "me");
+    assert_int_equal(txn.then_ops[1].kind, BATON_OP_GET);
+    assert_int_equal(txn.else_ops[0].kind, BATON_OP_DELETE);
+    assert_int_equal(txn.else_ops[1].kind, BATON_OP_DELETE_PREFIX);
 }
 
 static void quoted_words(void **state)
 {
     add("put \"a key\" \"say \\\"hi\\\" \\\\ \\n\\x00\\xfF\"");
     add("put empty \"\"");
-    assert_bytes(txn.then_branch.ops[0].key, "a key");
-    assert_true(bytes_equal(txn.then_branch.ops[0].value, bytes_of("say \"hi\" \\ \n\0\xff", 14)));
-    assert_int_equal(txn.then_branch.ops[1].value.len, 0);
+    assert_bytes(txn.then_ops[0].key, "a key");
+    assert_true(
+        bytes_equal(api_bytes(txn.then_ops[0].value), bytes_of("say \"hi\" \\ \n\0\xff", 14)));
+    assert_int_equal(txn.then_ops[1].value.len, 0);
 }
 
 static void nonsense_is_refused(void **state)
@@ -99,7 +101,7 @@ static void nonsense_is_refused(void **state)
         if (e.code != ERR_USAGE)
             fail_msg("'%s' was taken", bad[i]);
     }
-    assert_int_equal(txn.compare_count + txn.then_branch.count + txn.else_branch.count, 0);
+    assert_int_equal(txn.compare_count + txn.then_count + txn.else_count, 0);
 }
 
 static void there_is_a_bound(void **state)

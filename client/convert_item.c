@@ -1,0 +1,33 @@
+#include "client/convert_item.h"
+
+struct baton_bytes item_keep(ProtobufCBinaryData d, struct arena *memory)
+{
+    struct bytes kept = arena_copy(memory, bytes_of(d.data, d.len));
+    return (struct baton_bytes){.data = kept.data, .len = kept.len};
+}
+
+struct baton_kv item_convert(const Baton__V1__KeyValue *m, struct arena *memory)
+{
+    if (!m)
+        return (struct baton_kv){0};
+    return (struct baton_kv){.key = item_keep(m->key, memory),
+                             .value = item_keep(m->value, memory),
+                             .create_revision = m->create_revision,
+                             .mod_revision = m->mod_revision,
+                             .version = m->version};
+}
+
+struct baton_kv *item_convert_all(Baton__V1__KeyValue *const *all, size_t count,
+                                  struct arena *memory)
+{
+    struct baton_kv *out = arena_array(memory, count, sizeof *out);
+    for (size_t i = 0; i < count; i++)
+        out[i] = item_convert(all[i], memory);
+    return out;
+}
+
+struct err item_garbled(const char *message)
+{
+    return err_make(ERR_PROTOCOL, "the answer is no %s; are both programs of one version?",
+                    message);
+}

@@ -1,0 +1,14 @@
+/* Keys with their values, as they stand in the messages of more than one service. */
+#pragma once
+#include "client/include/baton/baton.h"
+#include "common/base/arena.h"
+#include "common/base/err.h"
+#include <baton/v1/kv.pb-c.h>
+
+/* Copies; m NULL: all zero. */
+struct baton_kv item_convert(const Baton__V1__KeyValue *m, struct arena *memory);
+struct baton_kv *item_convert_all(Baton__V1__KeyValue *const *all, size_t count,
+                                  struct arena *memory);
+struct baton_bytes item_keep(ProtobufCBinaryData d, struct arena *memory);
+/* The answer is no such message. */
+struct err item_garbled(const char *message);
