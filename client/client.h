@@ -47,6 +47,9 @@ const char *client_seed(const struct client *c, size_t i);
 /* One attempt of a call at one address, whoever leads. */
 struct err client_call_at(struct client *c, const char *addr, const char *path, struct bytes body,
                           int64_t deadline_ms, struct rpc_answer *out);
+/* What the first of all addresses says that knows a leader, else what another says; asks again
+ * until somebody answers. */
+struct err client_leader(struct client *c, int64_t deadline_ms, struct member_leader *out);
 /* What the peer at an address knows of the leadership, asked once. */
 struct err client_ask(struct client *c, const char *addr, int64_t deadline_ms,
                       struct member_leader *out);

@@ -160,6 +160,56 @@ struct err client_find_leader(struct client *c, int64_t deadline_ms, char addr[L
     return e;
 }
 
+/* --- what users ask --- */
+
+struct addresses {
+    char all[CLIENT_CHANNELS_MAX][LEADER_ADDR_MAX];
+    size_t count;
+};
+
+static void copy_addresses(struct client *c, struct addresses *out)
+{
+    pthread_mutex_lock(&c->lock);
+    memcpy(out->all, c->view.seeds, sizeof out->all);
+    out->count = leader_view_seeds(&c->view);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* One turn over all addresses. false: none answered, *e says why the last did not. */
+static bool ask_all(struct client *c, int64_t deadline_ms, struct member_leader *out, struct err *e)
+{
+    struct addresses ask;
+    struct member_leader said;
+    bool answered = false;
+    copy_addresses(c, &ask);
+    *out = (struct member_leader){0};
+    for (size_t i = 0; i < ask.count && !out->known; i++) {
+        int64_t soon = clock_boot_ms() + (ask.count > 1 ? ASK_MS : ASK_ALONE_MS);
+        *e = client_ask(c, ask.all[i], sooner(deadline_ms, soon), &said);
+        if (err_is(e))
+            continue;
+        answered = true;
+        said.known = said.known && said.epoch >= guard_seen(c->guard).epoch;
+        *out = said;
+    }
+    return answered;
+}
+
+struct err client_leader(struct client *c, int64_t deadline_ms, struct member_leader *out)
+{
+    struct err e = OK_ERR;
+    struct rng rng;
+    struct backoff backoff = {.min_ms = 20, .max_ms = 1000};
+    rng_seed_os(&rng);
+    while (!ask_all(c, deadline_ms, out, &e)) {
+        int64_t wait_ms = backoff_next_ms(&backoff, &rng);
+        bool passes = retry_may_pass(e.code) || e.code == ERR_TIMEOUT;
+        if (!passes || !clock_pause(wait_ms, deadline_ms))
+            return e;
+    }
+    return OK_ERR;
+}
+
 /* --- members --- */
 
 #define LIST_EVERY_MS 30000
@@ -173,7 +223,7 @@ struct listing {
 static void take_list(struct client *c, struct bytes message)
 {
     struct arena memory = {0};
-    struct member_list list;
+    struct baton_members list = {0};
     struct err e = member_decode_list(message, &memory, &list);
     if (!err_is(&e)) {
         const char **addrs = arena_array(&memory, list.count, sizeof *addrs);

@@ -27,84 +27,89 @@ struct err member_decode_leader(struct bytes message, struct member_leader *out)
     return OK_ERR;
 }
 
-static const char *role_word(Baton__V1__Role role)
-{
-    static const char *const words[] = {"unknown",    "follower", "candidate",
-                                        "activating", "leader",   "stepping-down"};
-    return (unsigned)role < sizeof words / sizeof *words ? words[role] : "unknown";
-}
-
 static void fill_member(const Baton__V1__Member *from, struct arena *memory,
-                        struct member_info *out)
+                        struct baton_member *out)
 {
-    *out = (struct member_info){.id = keep(memory, from->id),
-                                .addr = keep(memory, from->addr),
-                                .http_addr = keep(memory, from->http_addr),
-                                .role = role_word(from->role),
-                                .version = keep(memory, from->version),
-                                .epoch = from->epoch,
-                                .applied_revision = from->applied_revision,
-                                .lag = from->lag,
-                                .started_unix_ms = from->started_unix_ms};
+    bool known = (unsigned)from->role <= BATON_STEPPING_DOWN;
+    *out = (struct baton_member){.id = keep(memory, from->id),
+                                 .addr = keep(memory, from->addr),
+                                 .http_addr = keep(memory, from->http_addr),
+                                 .version = keep(memory, from->version),
+                                 .instance = keep(memory, from->instance),
+                                 .role = known ? (enum baton_role)from->role : BATON_ROLE_UNKNOWN,
+                                 .epoch = from->epoch,
+                                 .started_unix_ms = from->started_unix_ms,
+                                 .applied_revision = from->applied_revision,
+                                 .lag = from->lag};
 }
 
-struct err member_decode_list(struct bytes message, struct arena *memory, struct member_list *out)
+static void fill_members(Baton__V1__Member *const *from, size_t count, struct arena *memory,
+                         struct baton_members *out)
+{
+    struct baton_member *members = arena_array(memory, count, sizeof *members);
+    for (size_t i = 0; i < count; i++)
+        fill_member(from[i], memory, &members[i]);
+    out->members = members;
+    out->count = count;
+}
+
+struct err member_decode_list(struct bytes message, struct arena *memory, struct baton_members *out)
 {
     Baton__V1__ListMembersResponse *m =
         baton__v1__list_members_response__unpack(NULL, message.len, message.data);
     if (!m)
         return garbled("ListMembersResponse");
-    *out = (struct member_list){.cluster = keep(memory, m->cluster_id), .count = m->n_members};
-    out->members = arena_array(memory, m->n_members, sizeof *out->members);
-    for (size_t i = 0; i < m->n_members; i++)
-        fill_member(m->members[i], memory, &out->members[i]);
+    out->cluster_id = keep(memory, m->cluster_id);
+    fill_members(m->members, m->n_members, memory, out);
     baton__v1__list_members_response__free_unpacked(m, NULL);
     return OK_ERR;
 }
 
 struct err member_decode_removed(struct bytes message, struct arena *memory,
-                                 struct member_info *out)
+                                 struct baton_members *out)
 {
     Baton__V1__RemoveMemberResponse *m =
         baton__v1__remove_member_response__unpack(NULL, message.len, message.data);
+    out->cluster_id = "";
     if (m && m->member)
-        fill_member(m->member, memory, out);
+        fill_members(&m->member, 1, memory, out);
     struct err e = m && m->member ? OK_ERR : garbled("RemoveMemberResponse");
     baton__v1__remove_member_response__free_unpacked(m, NULL);
     return e;
 }
 
-struct err member_decode_transfer(struct bytes message, struct arena *memory,
-                                  struct member_transfer *out)
+struct err member_decode_transfer(struct bytes message, struct baton_transferred *out)
 {
     Baton__V1__TransferLeadershipResponse *m =
         baton__v1__transfer_leadership_response__unpack(NULL, message.len, message.data);
     if (!m)
         return garbled("TransferLeadershipResponse");
-    *out = (struct member_transfer){.epoch = m->epoch, .target = keep(memory, m->target_id)};
+    out->epoch = m->epoch;
+    snprintf(out->target, sizeof out->target, "%s", m->target_id);
     baton__v1__transfer_leadership_response__free_unpacked(m, NULL);
     return OK_ERR;
 }
 
 struct err member_decode_history(struct bytes message, struct arena *memory,
-                                 struct member_history *out)
+                                 struct baton_history *out)
 {
     Baton__V1__GetHistoryResponse *m =
         baton__v1__get_history_response__unpack(NULL, message.len, message.data);
     if (!m)
         return garbled("GetHistoryResponse");
-    *out =
-        (struct member_history){.cluster = keep(memory, m->cluster_id), .count = m->n_leaderships};
-    out->leaderships = arena_array(memory, m->n_leaderships, sizeof *out->leaderships);
+    struct baton_leadership *all = arena_array(memory, m->n_leaderships, sizeof *all);
     for (size_t i = 0; i < m->n_leaderships; i++) {
         const Baton__V1__Leadership *from = m->leaderships[i];
-        out->leaderships[i] = (struct member_leadership){.epoch = from->epoch,
-                                                         .id = keep(memory, from->leader_id),
-                                                         .addr = keep(memory, from->addr),
-                                                         .reason = keep(memory, from->reason),
-                                                         .started_unix_ms = from->started_unix_ms,
-                                                         .ended_unix_ms = from->ended_unix_ms};
+        all[i] = (struct baton_leadership){.epoch = from->epoch,
+                                           .leader_id = keep(memory, from->leader_id),
+                                           .addr = keep(memory, from->addr),
+                                           .reason = keep(memory, from->reason),
+                                           .started_unix_ms = from->started_unix_ms,
+                                           .ended_unix_ms = from->ended_unix_ms};
     }
+    out->cluster_id = keep(memory, m->cluster_id);
+    out->leaderships = all;
+    out->count = m->n_leaderships;
     baton__v1__get_history_response__free_unpacked(m, NULL);
     return OK_ERR;
 }

@@ -1,5 +1,6 @@
-/* Messages of the member service <-> plain values. */
+/* Messages of the member service <-> the library's values. */
 #pragma once
+#include "client/include/baton/baton.h"
 #include "common/base/arena.h"
 #include "common/base/err.h"
 
@@ -19,17 +20,6 @@ struct member_leader {
     int64_t revision;
 };
 
-struct member_info {
-    const char *id, *addr, *http_addr, *role, *version;
-    uint64_t epoch;
-    int64_t applied_revision, lag, started_unix_ms;
-};
-
-struct member_transfer {
-    uint64_t epoch;     /* of the leadership that ended, or goes on with the target */
-    const char *target; /* who is first in line now */
-};
-
 /* What a member has seen of its cluster, and whether it refuses what etcd holds. */
 struct member_restore {
     char id[68], cluster[40], reason[256];
@@ -43,33 +33,16 @@ struct member_recovered {
     bool written; /* false: nothing had to be done */
 };
 
-struct member_list {
-    const char *cluster;
-    struct member_info *members;
-    size_t count;
-};
-
-struct member_leadership {
-    uint64_t epoch;
-    const char *id, *addr, *reason;
-    int64_t started_unix_ms, ended_unix_ms; /* ended 0: not yet */
-};
-
-struct member_history {
-    const char *cluster;
-    struct member_leadership *leaderships; /* newest first */
-    size_t count;
-};
-
 /* PROTOCOL when the bytes are no such message. What they point to lives in the arena. */
 struct err member_decode_leader(struct bytes message, struct member_leader *out);
-struct err member_decode_list(struct bytes message, struct arena *memory, struct member_list *out);
+struct err member_decode_list(struct bytes message, struct arena *memory,
+                              struct baton_members *out);
 struct err member_decode_history(struct bytes message, struct arena *memory,
-                                 struct member_history *out);
-struct err member_decode_transfer(struct bytes message, struct arena *memory,
-                                  struct member_transfer *out);
+                                 struct baton_history *out);
+struct err member_decode_transfer(struct bytes message, struct baton_transferred *out);
+/* The one that is removed. */
 struct err member_decode_removed(struct bytes message, struct arena *memory,
-                                 struct member_info *out);
+                                 struct baton_members *out);
 struct err member_decode_restore(struct bytes message, struct member_restore *out);
 struct err member_decode_recovered(struct bytes message, struct member_recovered *out);
 void member_encode_recover(uint64_t epoch_above, uint64_t incarnation_above, struct buf *out);

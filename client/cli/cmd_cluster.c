@@ -16,16 +16,16 @@ static int run_leader(struct cli *cli, char **words, int count)
         {"addr", "addr", COLUMN_PLAIN},       {"epoch", "epoch", COLUMN_PLAIN},
         {"cluster", "cluster", COLUMN_PLAIN},
     };
-    struct member_leader said;
-    struct err e = client_leader(cli->client, cli_deadline(cli), &said);
-    if (err_is(&e))
-        return cli_fail(&e);
+    struct baton_leader said;
+    struct baton_error err;
+    if (baton_leader(cli->api, NULL, &said, &err) != 0)
+        return cli_fail_api(&err);
     struct json_object *o = json_object_new_object();
     add_flag(o, "known", said.known);
     output_add_text(o, "id", said.id);
     output_add_text(o, "addr", said.addr);
     output_add_number(o, "epoch", (int64_t)said.epoch);
-    output_add_text(o, "cluster", said.cluster);
+    output_add_text(o, "cluster", said.cluster_id);
     output_object(cli, o, columns, sizeof columns / sizeof *columns);
     return said.known ? EXIT_OK : EXIT_UNAVAILABLE;
 }
@@ -36,12 +36,19 @@ const struct command command_leader = {.name = "leader",
                                        .footer = "Exit code 4 when no leader is known now.",
                                        .run = run_leader};
 
-static struct json_object *member_json(const struct member_info *m)
+static const char *role_word(enum baton_role role)
+{
+    static const char *const words[] = {"unknown",    "follower", "candidate",
+                                        "activating", "leader",   "stepping-down"};
+    return words[role];
+}
+
+static struct json_object *member_json(const struct baton_member *m)
 {
     struct json_object *o = json_object_new_object();
     output_add_text(o, "id", m->id);
     output_add_text(o, "addr", m->addr);
-    output_add_text(o, "role", m->role);
+    output_add_text(o, "role", role_word(m->role));
     output_add_number(o, "epoch", (int64_t)m->epoch);
     output_add_number(o, "applied_revision", m->applied_revision);
     output_add_number(o, "lag", m->lag);
@@ -64,13 +71,14 @@ static int run_members(struct cli *cli, char **words, int count)
         {"VERSION", "version", COLUMN_PLAIN},
         {"STARTED", "started_unix_ms", COLUMN_TIME},
     };
-    struct member_list list;
-    struct err e = client_members(cli->client, cli_deadline(cli), &cli->memory, &list);
-    if (err_is(&e))
-        return cli_fail(&e);
+    struct baton_members *list;
+    struct baton_error err;
+    if (baton_members(cli->api, NULL, &list, &err) != 0)
+        return cli_fail_api(&err);
     struct json_object *rows = json_object_new_array();
-    for (size_t i = 0; i < list.count; i++)
-        json_object_array_add(rows, member_json(&list.members[i]));
+    for (size_t i = 0; i < list->count; i++)
+        json_object_array_add(rows, member_json(&list->members[i]));
+    baton_result_free(list);
     output_list(cli, rows, columns, sizeof columns / sizeof *columns);
     return EXIT_OK;
 }
@@ -129,11 +137,10 @@ static int run_transfer(struct cli *cli, char **words, int count)
         {"target", "target", COLUMN_PLAIN},
         {"ended epoch", "epoch", COLUMN_PLAIN},
     };
-    struct member_transfer done;
-    struct err e =
-        client_transfer(cli->client, count ? words[0] : "", cli_deadline(cli), &cli->memory, &done);
-    if (err_is(&e))
-        return cli_fail(&e);
+    struct baton_transferred done;
+    struct baton_error err;
+    if (baton_transfer(cli->api, NULL, count ? words[0] : NULL, &done, &err) != 0)
+        return cli_fail_api(&err);
     struct json_object *o = json_object_new_object();
     output_add_text(o, "target", done.target);
     output_add_number(o, "epoch", (int64_t)done.epoch);
@@ -163,12 +170,12 @@ static int run_member_rm(struct cli *cli, char **words, int count)
         {"role", "role", COLUMN_PLAIN},
         {"version", "version", COLUMN_PLAIN},
     };
-    struct member_info removed;
-    struct err e =
-        client_remove_member(cli->client, words[0], cli_deadline(cli), &cli->memory, &removed);
-    if (err_is(&e))
-        return cli_fail(&e);
-    output_object(cli, member_json(&removed), columns, sizeof columns / sizeof *columns);
+    struct baton_members *removed;
+    struct baton_error err;
+    if (baton_remove_member(cli->api, NULL, words[0], &removed, &err) != 0)
+        return cli_fail_api(&err);
+    output_object(cli, member_json(removed->members), columns, sizeof columns / sizeof *columns);
+    baton_result_free(removed);
     return EXIT_OK;
 }
 
@@ -198,11 +205,11 @@ static const struct option_row history_rows[] = {
      .help = "At most so many."},
 };
 
-static struct json_object *leadership_json(const struct member_leadership *l)
+static struct json_object *leadership_json(const struct baton_leadership *l)
 {
     struct json_object *o = json_object_new_object();
     output_add_number(o, "epoch", (int64_t)l->epoch);
-    output_add_text(o, "id", l->id);
+    output_add_text(o, "id", l->leader_id);
     output_add_text(o, "addr", l->addr);
     output_add_number(o, "started_unix_ms", l->started_unix_ms);
     output_add_number(o, "ended_unix_ms", l->ended_unix_ms);
@@ -217,14 +224,14 @@ static int run_history(struct cli *cli, char **words, int count)
         {"ADDRESS", "addr", COLUMN_PLAIN},       {"FROM", "started_unix_ms", COLUMN_TIME},
         {"UNTIL", "ended_unix_ms", COLUMN_TIME}, {"WHY", "reason", COLUMN_PLAIN},
     };
-    struct member_history history;
-    struct err e = client_history(cli->client, (uint32_t)history_limit, cli_deadline(cli),
-                                  &cli->memory, &history);
-    if (err_is(&e))
-        return cli_fail(&e);
+    struct baton_history *history;
+    struct baton_error err;
+    if (baton_history(cli->api, NULL, (unsigned)history_limit, &history, &err) != 0)
+        return cli_fail_api(&err);
     struct json_object *rows = json_object_new_array();
-    for (size_t i = 0; i < history.count; i++)
-        json_object_array_add(rows, leadership_json(&history.leaderships[i]));
+    for (size_t i = 0; i < history->count; i++)
+        json_object_array_add(rows, leadership_json(&history->leaderships[i]));
+    baton_result_free(history);
     output_list(cli, rows, columns, sizeof columns / sizeof *columns);
     return EXIT_OK;
 }

@@ -256,12 +256,15 @@ static struct err import_keys(struct importing *m)
 /* ---- the end ---- */
 
 /* Until the leadership that comes after the raised floor serves. */
-static struct err wait_for_epoch(struct importing *m, uint64_t floor, struct member_leader *leader)
+static struct err wait_for_epoch(struct importing *m, uint64_t floor, struct baton_leader *leader)
 {
     int64_t deadline_ms = cli_deadline(m->cli);
+    struct baton_error err;
     for (;;) {
-        struct err e = client_leader(m->cli->client, deadline_ms, leader);
-        if (!err_is(&e) && leader->known && leader->epoch > floor)
+        struct err e = OK_ERR;
+        if (baton_leader(m->cli->api, NULL, leader, &err) != 0)
+            e = cli_err(&err);
+        else if (leader->known && leader->epoch > floor)
             return OK_ERR;
         if (clock_boot_ms() >= deadline_ms)
             return err_is(&e) ? e
@@ -274,14 +277,14 @@ static struct err wait_for_epoch(struct importing *m, uint64_t floor, struct mem
 }
 
 /* Epochs go on above those of the file, and above those that were seen here before the import. */
-static struct err raise_epoch(struct importing *m, struct member_leader *leader)
+static struct err raise_epoch(struct importing *m, struct baton_leader *leader)
 {
     struct maintenance_raised raised;
-    struct err e = client_leader(m->cli->client, cli_deadline(m->cli), leader);
-    if (err_is(&e))
-        return e;
+    struct baton_error err;
+    if (baton_leader(m->cli->api, NULL, leader, &err) != 0)
+        return cli_err(&err);
     uint64_t above = leader->epoch > m->reader.head.epoch ? leader->epoch : m->reader.head.epoch;
-    e = client_raise_epoch(m->cli->client, above, cli_deadline(m->cli), &raised);
+    struct err e = client_raise_epoch(m->cli->client, above, cli_deadline(m->cli), &raised);
     return err_is(&e) ? e : wait_for_epoch(m, raised.epoch_floor, leader);
 }
 
@@ -291,7 +294,7 @@ static struct err remove_mark(struct importing *m)
     return m->mark[0] ? send(m, &op, 1) : OK_ERR;
 }
 
-static void report(struct importing *m, const struct member_leader *leader)
+static void report(struct importing *m, const struct baton_leader *leader)
 {
     static const struct column columns[] = {
         {"keys", "keys", COLUMN_PLAIN},           {"cluster", "cluster", COLUMN_PLAIN},
@@ -300,7 +303,7 @@ static void report(struct importing *m, const struct member_leader *leader)
     struct json_object *o = json_object_new_object();
     output_add_number(o, "keys", (int64_t)m->reader.keys);
     if (leader) {
-        output_add_text(o, "cluster", leader->cluster);
+        output_add_text(o, "cluster", leader->cluster_id);
         output_add_number(o, "epoch", (int64_t)leader->epoch);
     }
     output_add_text(o, "from_cluster", m->reader.head.cluster);
@@ -311,7 +314,7 @@ static void report(struct importing *m, const struct member_leader *leader)
 
 static struct err import(struct importing *m)
 {
-    struct member_leader leader;
+    struct baton_leader leader;
     struct err e = find_start(m);
     if (!err_is(&e))
         e = import_keys(m);

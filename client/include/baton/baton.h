@@ -169,12 +169,20 @@ BATON_API int baton_members(struct baton_client *client, const struct baton_call
 /* limit 0: 100. */
 BATON_API int baton_history(struct baton_client *client, const struct baton_call *call,
                             unsigned limit, struct baton_history **out, struct baton_error *err);
-/* Plans a handover; target NULL: whoever is first in line. *epoch (may be NULL): of the leadership
- * that ended. */
+struct baton_transferred {
+    uint64_t epoch;  /* of the leadership that ended */
+    char target[72]; /* who is first in line now; another than asked for, if that one just left */
+};
+
+/* Hands the leadership over; target NULL: to whoever is first in line. out may be NULL. Neither
+ * this nor a removal is repeated once it may have happened. */
 BATON_API int baton_transfer(struct baton_client *client, const struct baton_call *call,
-                             const char *target, uint64_t *epoch, struct baton_error *err);
+                             const char *target, struct baton_transferred *out,
+                             struct baton_error *err);
+/* out (may be NULL): the one member as it was listed. */
 BATON_API int baton_remove_member(struct baton_client *client, const struct baton_call *call,
-                                  const char *id, struct baton_error *err);
+                                  const char *id, struct baton_members **out,
+                                  struct baton_error *err);
 
 /* Frees any result of this library, with all it shows; NULL is allowed. */
 BATON_API void baton_result_free(void *result);
