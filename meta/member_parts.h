@@ -37,6 +37,7 @@ struct member {
     struct upkeep *upkeep;
     struct candidate *candidate;
     struct follow *follow;
+    struct service_lead lead;
     struct service_member *members;
     struct service_health *health;
     struct service_kv kv;

@@ -244,7 +244,10 @@ static struct err start_replica(struct member *m)
 static struct err start_serving(struct member *m)
 {
     const struct meta_options *o = m->options;
-    m->members = service_member_start(&(struct service_member_config){.board = m->board,
+    m->lead =
+        (struct service_lead){.board = m->board, .replica = m->replica, .waiting = m->waiting};
+    m->members = service_member_start(&(struct service_member_config){.lead = &m->lead,
+                                                                      .board = m->board,
                                                                       .live = m->live,
                                                                       .store = m->store,
                                                                       .member_id = o->id,
@@ -253,16 +256,15 @@ static struct err start_serving(struct member *m)
                                                                       .ttl_ms = o->ttl_ms,
                                                                       .prefix = o->prefix});
     m->health = service_health_start(m->board);
-    m->kv = (struct service_kv){.board = m->board,
+    m->kv = (struct service_kv){.lead = &m->lead,
                                 .store = m->store,
-                                .replica = m->replica,
-                                .waiting = m->waiting,
                                 .default_quorum = !strcmp(o->default_consistency, "quorum")};
     service_member_methods(m->members, m->methods);
     service_health_methods(m->health, m->methods + SERVICE_MEMBER_METHODS);
     service_kv_methods(&m->kv, m->methods + SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS);
     m->maintenance =
-        service_maintenance_start(&(struct service_maintenance_config){.board = m->board,
+        service_maintenance_start(&(struct service_maintenance_config){.lead = &m->lead,
+                                                                       .board = m->board,
                                                                        .store = m->store,
                                                                        .replica = m->replica,
                                                                        .prefix = o->prefix,

@@ -4,9 +4,9 @@
 #include "common/base/mem.h"
 #include "common/base/queue.h"
 #include "common/base/thread.h"
+#include "meta/service_lead.h"
 #include "meta/store.h"
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -50,8 +50,8 @@ static void on_event(struct rpc_call *call, enum rpc_stream_event event, void *u
     queue_push_always(inbox, &a_wake);
 }
 
-void exporter_open(struct exporter *x, struct rpc_call *call, const struct export_header *header,
-                   struct store_snapshot *snap)
+void exporter_open(struct exporter *x, struct service_lead *lead, struct rpc_call *call,
+                   const struct export_header *header, struct store_snapshot *snap)
 {
     if (atomic_fetch_add(&x->count, 1) >= EXPORTS_MAX) {
         atomic_fetch_sub(&x->count, 1);
@@ -61,17 +61,13 @@ void exporter_open(struct exporter *x, struct rpc_call *call, const struct expor
         rpc_stream_end(call, &err, NULL);
         return;
     }
-    char epoch[24];
     struct export *e = mem_alloc(sizeof *e);
     e->call = call;
     e->owner = x;
     e->header = *header;
     e->snap = snap;
     e->began_ms = e->moved_ms = clock_boot_ms();
-    snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)header->epoch);
-    const struct rpc_metadata initial[] = {{"baton-epoch", bytes_str(epoch)},
-                                           {"baton-cluster", bytes_str(header->cluster_id)}};
-    rpc_stream_begin(call, on_event, e, initial, 2);
+    lead_stream_begin(lead, call, header->epoch, on_event, e);
     queue_push_always(x->inbox, e);
 }
 

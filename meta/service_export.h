@@ -4,6 +4,7 @@
 #include "common/io/rpc_server.h"
 
 struct exporter;
+struct service_lead;
 struct store_snapshot;
 
 /* What an export says of the state that it reads. */
@@ -16,5 +17,5 @@ struct exporter *exporter_start(void);
 /* No stream is open any more. */
 void exporter_stop(struct exporter *x);
 /* From the handler, which has said nothing yet. The snapshot is the exporter's from here on. */
-void exporter_open(struct exporter *x, struct rpc_call *call, const struct export_header *header,
-                   struct store_snapshot *snap);
+void exporter_open(struct exporter *x, struct service_lead *lead, struct rpc_call *call,
+                   const struct export_header *header, struct store_snapshot *snap);

@@ -1,21 +1,17 @@
 /* baton.v1.KvService: reads from a snapshot on the RPC thread or, when they had to wait, on that of
  * `waiting`; mutations by way of the replica. */
 #pragma once
-#include "common/io/rpc_server.h"
+#include "meta/service_lead.h"
 
-struct board;
 struct store;
-struct replica;
-struct waiting;
 
 /* Borrowed until the RPC server is freed. */
 struct service_kv {
-    struct board *board;
+    struct service_lead *lead;
     struct store *store;
-    struct replica *replica;
-    struct waiting *waiting;
     bool
         default_quorum; /* reads of consistency LEASE, the default of the contract, are confirmed */
+    struct lead_mutation put, delete, txn; /* set by service_kv_methods */
 };
 
 #define SERVICE_KV_METHODS 5

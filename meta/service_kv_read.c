@@ -24,16 +24,16 @@ struct view {
 };
 
 /* A leader whose gate has run out for the moment asks etcd instead; everybody else refuses. */
-static void confirm_or_refuse(struct service_kv *s, struct rpc_call *call, kv_run *run)
+static void confirm_or_refuse(struct service_kv *s, struct rpc_call *call, lead_run *run)
 {
     struct board_self self;
-    board_self(s->board, &self);
+    board_self(s->lead->board, &self);
     if (self.role == ROLE_LEADER) {
-        kv_wait_confirmed(s, call, run);
+        lead_wait_confirmed(s->lead, call, run, s);
         return;
     }
     struct err e = err_make(ERR_NOT_LEADER, "this member leads no more: ask again");
-    kv_refuse(s, call, &e);
+    lead_refuse(s->lead, call, &e);
 }
 
 /* A snapshot of the epoch under which it may be answered: what a later leader wrote cannot be
@@ -41,9 +41,9 @@ static void confirm_or_refuse(struct service_kv *s, struct rpc_call *call, kv_ru
  * behind. NULL: not now. */
 static struct store_snapshot *leased_snapshot(struct service_kv *s, uint64_t *epoch)
 {
-    while ((*epoch = board_read_epoch(s->board))) {
+    while ((*epoch = board_read_epoch(s->lead->board))) {
         struct store_snapshot *snap = store_snapshot_open(s->store);
-        if (board_still_reads(s->board, *epoch))
+        if (board_still_reads(s->lead->board, *epoch))
             return snap;
         store_snapshot_close(snap);
     }
@@ -55,7 +55,7 @@ static struct store_snapshot *leased_snapshot(struct service_kv *s, uint64_t *ep
 static struct store_snapshot *confirmed_snapshot(struct service_kv *s, uint64_t epoch)
 {
     struct store_snapshot *snap = store_snapshot_open(s->store);
-    if (board_still_reads(s->board, epoch))
+    if (board_still_reads(s->lead->board, epoch))
         return snap;
     store_snapshot_close(snap);
     return NULL;
@@ -67,23 +67,23 @@ static bool open_stale(struct service_kv *s, struct rpc_call *call, struct view 
     struct board_self self;
     struct board_leader leader;
     v->snap = store_snapshot_open(s->store);
-    board_self(s->board, &self);
-    board_leader(s->board, &leader);
+    board_self(s->lead->board, &self);
+    board_leader(s->lead->board, &leader);
     v->epoch = leader.epoch;
-    struct err e = board_refused(s->board);
+    struct err e = board_refused(s->lead->board);
     if (!err_is(&e) && store_revision(v->snap) && self.applied)
         return true;
     store_snapshot_close(v->snap);
     if (!err_is(&e))
         e = err_make(ERR_NOT_READY, "this member lists its state anew: ask another one");
-    kv_fail(s, call, &e);
+    lead_fail(s->lead, call, &e);
     return false;
 }
 
 static bool open_current(struct service_kv *s, struct rpc_call *call, bool quorum,
-                         uint64_t confirmed, kv_run *run, struct view *v)
+                         uint64_t confirmed, lead_run *run, struct view *v)
 {
-    if (!kv_check_epoch(s, call, confirmed, run))
+    if (!lead_check_epoch(s->lead, call, confirmed, run, s))
         return false;
     v->snap = NULL;
     v->epoch = confirmed;
@@ -97,7 +97,7 @@ static bool open_current(struct service_kv *s, struct rpc_call *call, bool quoru
 }
 
 static bool open_view(struct service_kv *s, struct rpc_call *call, const struct read_terms *terms,
-                      uint64_t confirmed, kv_run *run, struct view *v)
+                      uint64_t confirmed, lead_run *run, struct view *v)
 {
     bool stale = terms->consistency == READ_STALE;
     bool quorum = terms->consistency == READ_QUORUM || s->default_quorum;
@@ -108,7 +108,7 @@ static bool open_view(struct service_kv *s, struct rpc_call *call, const struct 
         return true;
     }
     store_snapshot_close(v->snap);
-    kv_wait_revision(s, call, terms->min_revision, !stale, confirmed, run);
+    lead_wait_revision(s->lead, call, terms->min_revision, !stale, confirmed, run, s);
     return false;
 }
 
@@ -122,12 +122,13 @@ static void answer_get(struct service_kv *s, struct rpc_call *call, const struct
     bool found = store_get(v->snap, key, &kv);
     convert_get_answer(store_revision(v->snap), found ? &kv : NULL, &message);
     store_snapshot_close(v->snap);
-    kv_reply(s, call, v->epoch, false, buf_view(&message));
+    lead_reply(s->lead, call, v->epoch, false, buf_view(&message));
     buf_close(&message);
 }
 
-static void run_get(struct service_kv *s, struct rpc_call *call, uint64_t confirmed)
+static void run_get(struct rpc_call *call, void *ctx, uint64_t confirmed)
 {
+    struct service_kv *s = ctx;
     alignas(max_align_t) uint8_t room[SMALL_BYTES];
     struct arena memory = {0};
     struct read_get get;
@@ -135,7 +136,7 @@ static void run_get(struct service_kv *s, struct rpc_call *call, uint64_t confir
     arena_use(&memory, room, sizeof room);
     struct err e = convert_get(rpc_call_body(call), &memory, &get);
     if (err_is(&e))
-        kv_fail(s, call, &e);
+        lead_fail(s->lead, call, &e);
     else if (open_view(s, call, &get.terms, confirmed, run_get, &v))
         answer_get(s, call, &v, get.key);
     arena_close(&memory);
@@ -143,7 +144,7 @@ static void run_get(struct service_kv *s, struct rpc_call *call, uint64_t confir
 
 void kv_handle_get(struct rpc_call *call, void *ctx)
 {
-    run_get(ctx, call, 0);
+    run_get(call, ctx, 0);
 }
 
 /* ---- Range ---- */
@@ -190,19 +191,20 @@ static void read_page(struct store_snapshot *snap, const struct read_range *rang
     free(paging.kvs);
 }
 
-static void run_range(struct service_kv *s, struct rpc_call *call, uint64_t confirmed)
+static void run_range(struct rpc_call *call, void *ctx, uint64_t confirmed)
 {
+    struct service_kv *s = ctx;
     struct arena memory = {0};
     struct read_range range;
     struct view v;
     struct err e = convert_range(rpc_call_body(call), &memory, &range);
     if (err_is(&e)) {
-        kv_fail(s, call, &e);
+        lead_fail(s->lead, call, &e);
     } else if (open_view(s, call, &range.terms, confirmed, run_range, &v)) {
         struct buf message = {0};
         read_page(v.snap, &range, &memory, &message);
         store_snapshot_close(v.snap);
-        kv_reply(s, call, v.epoch, false, buf_view(&message));
+        lead_reply(s->lead, call, v.epoch, false, buf_view(&message));
         buf_close(&message);
     }
     arena_close(&memory);
@@ -210,5 +212,5 @@ static void run_range(struct service_kv *s, struct rpc_call *call, uint64_t conf
 
 void kv_handle_range(struct rpc_call *call, void *ctx)
 {
-    run_range(ctx, call, 0);
+    run_range(call, ctx, 0);
 }

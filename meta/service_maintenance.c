@@ -4,9 +4,10 @@
 #include "common/base/mem.h"
 #include "meta/candidate.h"
 #include "meta/raiser.h"
-#include "meta/refusal.h"
+#include "meta/board.h"
 #include "meta/replica.h"
 #include "meta/service_export.h"
+#include "meta/service_lead.h"
 #include "meta/store.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,35 +20,39 @@ struct service_maintenance {
     struct candidate *candidate; /* NULL: the election has not begun, has ended, or there is none */
 };
 
-/* Why this member answers nothing now that a leader answers. */
-static struct err why_not(struct service_maintenance *s)
+/* This member answers nothing now that a leader answers. */
+static void refuse(struct service_maintenance *s, struct rpc_call *call)
 {
     struct err lost = err_make(ERR_NO_LEADER, "the leader has lost touch with etcd for the moment: "
                                               "try again");
-    return refusal_why(s->cfg.board, &lost);
+    lead_refuse(s->cfg.lead, call, &lost);
 }
 
 /* ---- Export ---- */
 
 /* As of a read: the gate is looked at before the snapshot and again behind it. */
-static void handle_export(struct rpc_call *call, void *ctx)
+static void run_export(struct rpc_call *call, void *ctx, uint64_t confirmed)
 {
     struct service_maintenance *s = ctx;
+    if (!lead_check_epoch(s->cfg.lead, call, confirmed, run_export, s))
+        return;
     struct cluster cluster;
     struct export_header header = {.epoch = board_read_epoch(s->cfg.board)};
     board_cluster(s->cfg.board, &cluster);
     struct store_snapshot *snap = header.epoch ? store_snapshot_open(s->cfg.store) : NULL;
     if (!snap || !board_still_reads(s->cfg.board, header.epoch)) {
-        struct board_refusal known;
-        struct err e = why_not(s);
-        struct rpc_hints hints = refusal_hints(s->cfg.board, &known);
         store_snapshot_close(snap);
-        rpc_stream_end(call, &e, &hints);
+        refuse(s, call);
         return;
     }
     board_cluster_id(s->cfg.board, header.cluster_id);
     header.incarnation = cluster.incarnation;
-    exporter_open(s->exporter, call, &header, snap);
+    exporter_open(s->exporter, s->cfg.lead, call, &header, snap);
+}
+
+static void handle_export(struct rpc_call *call, void *ctx)
+{
+    run_export(call, ctx, 0);
 }
 
 /* ---- RaiseEpoch ---- */
@@ -63,14 +68,14 @@ static void on_raised(void *arg, const struct err *err, const struct cluster *cl
     struct raising *r = arg;
     struct service_maintenance *s = r->s;
     if (err_is(err)) {
-        refusal_fail(s->cfg.board, r->call, err);
+        lead_fail(s->cfg.lead, r->call, err);
     } else {
         Baton__V1__RaiseEpochResponse m = BATON__V1__RAISE_EPOCH_RESPONSE__INIT;
         uint8_t body[32];
         m.epoch_floor = cluster->epoch_floor;
         m.incarnation = cluster->incarnation;
-        rpc_reply(r->call, bytes_of(body, baton__v1__raise_epoch_response__pack(&m, body)), NULL,
-                  0);
+        lead_reply(s->cfg.lead, r->call, r->epoch, false,
+                   bytes_of(body, baton__v1__raise_epoch_response__pack(&m, body)));
     }
     free(r);
 }
@@ -135,15 +140,26 @@ static struct err decode_raise(struct rpc_call *call, uint64_t *above)
     return OK_ERR;
 }
 
-static void handle_raise_epoch(struct rpc_call *call, void *ctx)
+static void run_raise_epoch(struct rpc_call *call, void *ctx, uint64_t confirmed)
 {
     struct service_maintenance *s = ctx;
+    if (!lead_check_epoch(s->cfg.lead, call, confirmed, run_raise_epoch, s))
+        return;
     uint64_t above = 0, epoch = board_read_epoch(s->cfg.board);
-    struct err e = epoch ? decode_raise(call, &above) : why_not(s);
+    if (!epoch) {
+        refuse(s, call);
+        return;
+    }
+    struct err e = decode_raise(call, &above);
     if (err_is(&e))
-        refusal_fail(s->cfg.board, call, &e);
+        lead_fail(s->cfg.lead, call, &e);
     else
         start_raising(s, call, epoch, above);
+}
+
+static void handle_raise_epoch(struct rpc_call *call, void *ctx)
+{
+    run_raise_epoch(call, ctx, 0);
 }
 
 /* ---- life ---- */

@@ -5,10 +5,12 @@
 struct board;
 struct candidate;
 struct replica;
+struct service_lead;
 struct service_maintenance;
 struct store;
 
 struct service_maintenance_config {
+    struct service_lead *lead;
     struct board *board;
     struct store *store;
     struct replica *replica;

@@ -41,6 +41,15 @@ void service_member_reply(struct rpc_call *call, const ProtobufCMessage *m)
     buf_close(&body);
 }
 
+void service_member_lead_reply(struct service_member *s, struct rpc_call *call, uint64_t epoch,
+                               const ProtobufCMessage *m)
+{
+    struct buf body = {0};
+    pack(m, &body);
+    lead_reply(s->cfg.lead, call, epoch, false, buf_view(&body));
+    buf_close(&body);
+}
+
 void service_member_bad_request(struct rpc_call *call)
 {
     struct err e =
@@ -128,23 +137,12 @@ static void handle_list_members(struct rpc_call *call, void *ctx)
     free(infos);
 }
 
-bool service_member_refuses(struct service_member *s, struct rpc_call *call)
-{
-    struct board_refusal known;
-    if (board_read_epoch(s->cfg.board))
-        return false;
-    struct rpc_hints hints = refusal_hints(s->cfg.board, &known);
-    if (!err_is(&known.err))
-        return false;
-    rpc_fail(call, &known.err, &hints);
-    return true;
-}
-
-static void handle_report(struct rpc_call *call, void *ctx)
+static void run_report(struct rpc_call *call, void *ctx, uint64_t confirmed)
 {
     struct service_member *s = ctx;
     struct board_self self;
-    if (service_member_refuses(s, call))
+    if (!lead_check_epoch(s->cfg.lead, call, confirmed, run_report, s) ||
+        lead_refuses(s->cfg.lead, call))
         return;
     board_self(s->cfg.board, &self);
     struct bytes body = rpc_call_body(call);
@@ -160,7 +158,12 @@ static void handle_report(struct rpc_call *call, void *ctx)
                                       .lag = self.applied - m->applied_revision});
     baton__v1__report_request__free_unpacked(m, NULL);
     Baton__V1__ReportResponse answer = BATON__V1__REPORT_RESPONSE__INIT;
-    service_member_reply(call, &answer.base);
+    service_member_lead_reply(s, call, self.epoch, &answer.base);
+}
+
+static void handle_report(struct rpc_call *call, void *ctx)
+{
+    run_report(call, ctx, 0);
 }
 
 /* ---- GetHistory ---- */

@@ -6,10 +6,12 @@ struct board;
 struct candidate;
 struct live;
 struct marks;
-struct store;
+struct service_lead;
 struct service_member;
+struct store;
 
 struct service_member_config {
+    struct service_lead *lead;
     struct board *board;
     struct live *live;
     struct store *store;

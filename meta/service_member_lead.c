@@ -30,12 +30,14 @@ static struct waiting *waiting_new(struct service_member *s, struct rpc_call *ca
 
 /* ---- handing over ---- */
 
-static void reply_transfer(struct rpc_call *call, uint64_t epoch, const char *target)
+/* epoch: of the leadership that ended. */
+static void reply_transfer(struct service_member *s, struct rpc_call *call, uint64_t epoch,
+                           const char *target)
 {
     Baton__V1__TransferLeadershipResponse m = BATON__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
     m.epoch = epoch;
     m.target_id = (char *)target;
-    service_member_reply(call, &m.base);
+    service_member_lead_reply(s, call, epoch, &m.base);
 }
 
 static void on_transferred(void *arg, const struct err *err, uint64_t epoch, int64_t first)
@@ -43,9 +45,10 @@ static void on_transferred(void *arg, const struct err *err, uint64_t epoch, int
     struct waiting *w = arg;
     char id[ID_MAX + 1];
     if (err_is(err))
-        refusal_fail(w->s->cfg.board, w->call, err);
+        lead_fail(w->s->cfg.lead, w->call, err);
     else
-        reply_transfer(w->call, epoch, live_id_of(w->s->cfg.live, first, id) ? id : w->target);
+        reply_transfer(w->s, w->call, epoch,
+                       live_id_of(w->s->cfg.live, first, id) ? id : w->target);
     free(w);
 }
 
@@ -84,13 +87,13 @@ static void begin_transfer(struct service_member *s, struct rpc_call *call, cons
     if (handover_is_self(&view, target)) {
         struct board_self self;
         board_self(s->cfg.board, &self);
-        reply_transfer(call, self.epoch, target);
+        reply_transfer(s, call, self.epoch, target);
         return;
     }
     struct waiting *w = waiting_new(s, call);
     struct err e = start_transfer(w, target, on_transferred);
     if (err_is(&e)) {
-        refusal_fail(s->cfg.board, call, &e);
+        lead_fail(s->cfg.lead, call, &e);
         free(w);
     }
 }
@@ -106,7 +109,7 @@ static bool is_transferring(struct service_member *s, struct rpc_call *call)
         return false;
     struct err e =
         err_make(ERR_IN_TRANSFER, "the leadership is being handed over already: look who leads");
-    refusal_fail(s->cfg.board, call, &e);
+    lead_fail(s->cfg.lead, call, &e);
     return true;
 }
 
@@ -118,15 +121,17 @@ static bool is_alone(struct service_member *s, struct rpc_call *call)
                             "member %s is embedded: it is the whole cluster, so there is nobody to "
                             "hand over to; stop it with SIGTERM",
                             s->cfg.member_id);
-    refusal_fail(s->cfg.board, call, &e);
+    lead_fail(s->cfg.lead, call, &e);
     return true;
 }
 
-void service_member_transfer(struct rpc_call *call, void *ctx)
+static void run_transfer(struct rpc_call *call, void *ctx, uint64_t confirmed)
 {
     struct service_member *s = ctx;
     struct bytes body = rpc_call_body(call);
-    if (is_alone(s, call) || is_transferring(s, call) || service_member_refuses(s, call))
+    if (is_alone(s, call) || is_transferring(s, call) ||
+        !lead_check_epoch(s->cfg.lead, call, confirmed, run_transfer, s) ||
+        lead_refuses(s->cfg.lead, call))
         return;
     Baton__V1__TransferLeadershipRequest *m =
         baton__v1__transfer_leadership_request__unpack(NULL, body.len, body.data);
@@ -138,19 +143,24 @@ void service_member_transfer(struct rpc_call *call, void *ctx)
     baton__v1__transfer_leadership_request__free_unpacked(m, NULL);
 }
 
+void service_member_transfer(struct rpc_call *call, void *ctx)
+{
+    run_transfer(call, ctx, 0);
+}
+
 /* ---- taking out ---- */
 
 static void on_removed(void *arg, const struct err *err)
 {
     struct waiting *w = arg;
     if (err_is(err)) {
-        refusal_fail(w->s->cfg.board, w->call, err);
+        lead_fail(w->s->cfg.lead, w->call, err);
     } else {
         Baton__V1__Member member;
         Baton__V1__RemoveMemberResponse m = BATON__V1__REMOVE_MEMBER_RESPONSE__INIT;
         service_member_fill(w->s, &w->removed, &w->leader, &member);
         m.member = &member;
-        service_member_reply(w->call, &m.base);
+        service_member_lead_reply(w->s, w->call, w->leader.epoch, &m.base);
     }
     free(w);
 }
@@ -176,7 +186,7 @@ static void on_handed_over(void *arg, const struct err *err, uint64_t epoch, int
         start_removal(w);
         return;
     }
-    refusal_fail(w->s->cfg.board, w->call, err);
+    lead_fail(w->s->cfg.lead, w->call, err);
     free(w);
 }
 
@@ -191,16 +201,17 @@ static void begin_removal(struct service_member *s, struct rpc_call *call, const
     else
         start_removal(w);
     if (err_is(&e)) {
-        refusal_fail(s->cfg.board, call, &e);
+        lead_fail(s->cfg.lead, call, &e);
         free(w);
     }
 }
 
-void service_member_remove(struct rpc_call *call, void *ctx)
+static void run_removal(struct rpc_call *call, void *ctx, uint64_t confirmed)
 {
     struct service_member *s = ctx;
     struct bytes body = rpc_call_body(call);
-    if (is_alone(s, call) || service_member_refuses(s, call))
+    if (is_alone(s, call) || !lead_check_epoch(s->cfg.lead, call, confirmed, run_removal, s) ||
+        lead_refuses(s->cfg.lead, call))
         return;
     Baton__V1__RemoveMemberRequest *m =
         baton__v1__remove_member_request__unpack(NULL, body.len, body.data);
@@ -210,4 +221,9 @@ void service_member_remove(struct rpc_call *call, void *ctx)
     }
     begin_removal(s, call, m->id);
     baton__v1__remove_member_request__free_unpacked(m, NULL);
+}
+
+void service_member_remove(struct rpc_call *call, void *ctx)
+{
+    run_removal(call, ctx, 0);
 }

@@ -3,7 +3,8 @@
  * etcd. */
 #pragma once
 #include "baton/v1/member.pb-c.h"
-#include "meta/refusal.h"
+#include "meta/board.h"
+#include "meta/service_lead.h"
 #include "meta/service_member.h"
 #include <pthread.h>
 
@@ -18,9 +19,10 @@ struct service_member {
 
 /* ---- service_member.c ---- */
 void service_member_reply(struct rpc_call *call, const ProtobufCMessage *m);
+/* Of what only a leader answers. */
+void service_member_lead_reply(struct service_member *s, struct rpc_call *call, uint64_t epoch,
+                               const ProtobufCMessage *m);
 void service_member_bad_request(struct rpc_call *call);
-/* Refuses, and is true, unless this member leads. */
-bool service_member_refuses(struct service_member *s, struct rpc_call *call);
 /* What the list says of one member; the message borrows from info. */
 void service_member_fill(struct service_member *s, const struct member_info *info,
                          const struct board_leader *leader, Baton__V1__Member *m);

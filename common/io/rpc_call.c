@@ -78,8 +78,7 @@ static void refuse_unknown(struct rpc_call *call)
 
 static int64_t *counter_of(struct rpc_call *call)
 {
-    bool streams = call->method && call->method->kind != RPC_UNARY;
-    return streams ? &call->queue->streams : &call->queue->calls;
+    return rpc_call_is_stream(call) ? &call->queue->streams : &call->queue->calls;
 }
 
 static void on_arrived(struct rpc_call *call, bool ok)
@@ -223,6 +222,11 @@ const char *rpc_call_path(const struct rpc_call *call)
         mutable_call->path = mem_strndup((const char *)path.data, path.len);
     }
     return call->path;
+}
+
+bool rpc_call_is_stream(const struct rpc_call *call)
+{
+    return call->method && call->method->kind != RPC_UNARY;
 }
 
 struct bytes rpc_call_metadata(const struct rpc_call *call, const char *key)

@@ -53,6 +53,7 @@ void rpc_server_free(struct rpc_server *s);
 /* --- what a call says; valid until it is answered, any thread --- */
 struct bytes rpc_call_body(const struct rpc_call *call);
 const char *rpc_call_path(const struct rpc_call *call);
+bool rpc_call_is_stream(const struct rpc_call *call); /* its method is one */
 struct bytes rpc_call_metadata(const struct rpc_call *call,
                                const char *key); /* first value; data NULL: none */
 int64_t rpc_call_deadline_ms(
@@ -108,6 +109,7 @@ bool rpc_stream_send(struct rpc_call *call, struct bytes message);
  * that waits for 0 (or for WRITABLE) always sends the newest. */
 size_t rpc_stream_pending(const struct rpc_call *call);
 /* After what is queued: status OK (e NULL or OK) or that of e with its trailers. Without
- * rpc_stream_begin before it, Trailers-Only. When it returns no event runs or will run, unless it
- * was called from one; do not hold a lock that on_event takes. */
+ * rpc_stream_begin before it, Trailers-Only, and an error then ends a unary call as well. When it
+ * returns no event runs or will run, unless it was called from one; do not hold a lock that
+ * on_event takes. */
 void rpc_stream_end(struct rpc_call *call, const struct err *e, const struct rpc_hints *hints);

@@ -13,6 +13,8 @@ import stubs  # noqa: E402
 from cluster import ClusterTest, wait_until  # noqa: E402
 
 kv = stubs.load("baton.v1.kv_pb2")
+maintenance = stubs.load("baton.v1.maintenance_pb2")
+member = stubs.load("baton.v1.member_pb2")
 TIMEOUT_S = 20
 LEASE, QUORUM, STALE = kv.CONSISTENCY_LEASE, kv.CONSISTENCY_QUORUM, kv.CONSISTENCY_STALE
 
@@ -26,8 +28,8 @@ class Reads(ClusterTest):
         self.baton = self.cluster(**{"members": 3, "proxies": 1, "ttl": 3, **options})
         self.leader, self.epoch = self.baton.wait_leader()
 
-    def stub(self, name):
-        return self.baton.stub(self.baton.proxy if name == "proxy" else self.baton.members[name])
+    def stub(self, name, service="Kv"):
+        return self.baton.stub(self.baton.proxy if name == "proxy" else self.baton.members[name], service)
 
     def call(self, name, method, request, seconds=TIMEOUT_S, **sent):
         pairs = [(key.replace("_", "-"), value) for key, value in sent.items()]
@@ -161,7 +163,24 @@ class Reads(ClusterTest):
         self.put(self.leader, b"kept", b"1")
         self.refusal(self.leader, "Put", kv.PutRequest(key=b"kept", value=b"2"), baton_epoch=str(self.epoch + 1))
         self.assertEqual(self.get(self.leader, b"kept").kv.value, b"1")
+        self.other_services_that_are_told_a_higher_epoch()
         self.assertEqual(self.baton.wait_leader(), (self.leader, self.epoch))
+
+    def other_services_that_are_told_a_higher_epoch(self):
+        higher = (("baton-epoch", str(self.epoch + 1)),)
+        for name, service, method, request in (
+                ("proxy", "ClusterMember", "TransferLeadership", member.TransferLeadershipRequest()),
+                (self.leader, "ClusterMember", "RemoveMember", member.RemoveMemberRequest(id=self.followers()[0])),
+                (self.leader, "ClusterMember", "Report", member.ReportRequest(member_id=self.leader)),
+                (self.leader, "Maintenance", "RaiseEpoch", maintenance.RaiseEpochRequest(above=self.epoch + 5)),
+                ("proxy", "Maintenance", "Export", maintenance.ExportRequest())):
+            call = getattr(self.stub(name, service), method)
+            with self.subTest(method), self.assertRaises(grpc.RpcError) as caught:
+                answer = call(request, timeout=TIMEOUT_S, metadata=higher)
+                list(answer)  # of a stream
+            trailers = metadata(caught.exception.trailing_metadata())
+            self.assertEqual((caught.exception.code(), trailers["baton-reason"], trailers["baton-epoch"]),
+                             (grpc.StatusCode.FAILED_PRECONDITION, "BAD_EPOCH", str(self.epoch)))
 
     def test_quorum_reads_of_a_leader_that_was_stopped(self):
         """Reads that were on their way to it when it was stopped see what its successor has written, or fail."""

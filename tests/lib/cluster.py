@@ -101,9 +101,9 @@ class LocalCluster:
     # Asking.
 
     def stub(self, address, service="Kv"):
-        """A stub of baton.v1.<service>Service: Kv or ClusterMember."""
+        """A stub of baton.v1.<service>Service, as Kv or ClusterMember."""
         if (address, service) not in self._stubs:
-            module = "kv" if service == "Kv" else "member"
+            module = "member" if service == "ClusterMember" else service.lower()
             made = channel(address)
             self._channels.append(made)
             grpc_module = stubs.load(f"baton.v1.{module}_pb2_grpc")

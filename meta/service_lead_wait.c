@@ -1,34 +1,35 @@
-/* Calls of the key-value service that wait, and those that know of a higher epoch. */
+/* Calls of a leader that wait, and those that know of a higher epoch. */
 #include "common/base/mem.h"
 #include "meta/board.h"
 #include "meta/metrics.h"
-#include "meta/service_kv_parts.h"
+#include "meta/service_lead.h"
 #include "meta/waiting.h"
 #include <stdlib.h>
 
-struct kv_waiter {
+struct lead_waiter {
     struct waiter waiter;
-    struct service_kv *service;
+    struct service_lead *lead;
     struct rpc_call *call;
     uint64_t confirmed;
-    kv_run *run;
+    lead_run *run;
+    void *ctx;
 };
 
 static void resume(struct waiter *waiter, const struct err *err, uint64_t epoch)
 {
-    struct kv_waiter w = *(struct kv_waiter *)waiter;
+    struct lead_waiter w = *(struct lead_waiter *)waiter;
     free(waiter);
     if (!err_is(err))
-        w.run(w.service, w.call, epoch ? epoch : w.confirmed);
+        w.run(w.call, w.ctx, epoch ? epoch : w.confirmed);
     else if (err->code == ERR_NOT_LEADER)
-        kv_refuse(w.service, w.call, err);
+        lead_refuse(w.lead, w.call, err);
     else
-        kv_fail(w.service, w.call, err);
+        lead_fail(w.lead, w.call, err);
 }
 
 static bool is_gone(const struct waiter *waiter)
 {
-    return rpc_call_is_gone(((const struct kv_waiter *)waiter)->call);
+    return rpc_call_is_gone(((const struct lead_waiter *)waiter)->call);
 }
 
 static void on_gone(void *waiting, uint64_t id)
@@ -36,48 +37,52 @@ static void on_gone(void *waiting, uint64_t id)
     waiting_cancel(waiting, id);
 }
 
-/* The same one each time it waits. */
-static uint64_t id_of(struct service_kv *s, struct rpc_call *call)
+/* The same one each time it waits. A stream that has not begun is not told that its reader went
+ * away. */
+static uint64_t id_of(struct service_lead *l, struct rpc_call *call)
 {
+    if (rpc_call_is_stream(call))
+        return 0;
     uint64_t id = (uintptr_t)rpc_call_user(call);
     if (!id) {
-        id = waiting_new_id(s->waiting);
+        id = waiting_new_id(l->waiting);
         rpc_call_set_user(call, (void *)(uintptr_t)id);
-        rpc_call_on_gone(call, on_gone, s->waiting, id);
+        rpc_call_on_gone(call, on_gone, l->waiting, id);
     }
     return id;
 }
 
-static void begin_waiting(struct service_kv *s, const struct kv_waiter *what)
+static void begin_waiting(struct service_lead *l, const struct lead_waiter *what)
 {
-    struct kv_waiter *w = mem_dup(what, sizeof *what);
+    struct lead_waiter *w = mem_dup(what, sizeof *what);
     meta_count_wait(what->waiter.revision ? META_WAIT_REVISION : META_WAIT_CONFIRMED);
-    w->service = s;
+    w->lead = l;
     w->waiter.deadline_ms = rpc_call_deadline_ms(w->call);
-    w->waiter.id = id_of(s, w->call);
+    w->waiter.id = id_of(l, w->call);
     w->waiter.is_gone = is_gone;
     w->waiter.resume = resume;
-    struct err e = waiting_add(s->waiting, &w->waiter);
+    struct err e = waiting_add(l->waiting, &w->waiter);
     if (!err_is(&e))
         return;
-    kv_fail(s, w->call, &e);
+    lead_fail(l, w->call, &e);
     free(w);
 }
 
-void kv_wait_confirmed(struct service_kv *s, struct rpc_call *call, kv_run *run)
+void lead_wait_confirmed(struct service_lead *l, struct rpc_call *call, lead_run *run, void *ctx)
 {
-    begin_waiting(s,
-                  &(struct kv_waiter){.waiter = {.needs_leader = true}, .call = call, .run = run});
+    begin_waiting(l, &(struct lead_waiter){
+                         .waiter = {.needs_leader = true}, .call = call, .run = run, .ctx = ctx});
 }
 
-void kv_wait_revision(struct service_kv *s, struct rpc_call *call, int64_t revision,
-                      bool needs_leader, uint64_t confirmed, kv_run *run)
+void lead_wait_revision(struct service_lead *l, struct rpc_call *call, int64_t revision,
+                        bool needs_leader, uint64_t confirmed, lead_run *run, void *ctx)
 {
     begin_waiting(
-        s, &(struct kv_waiter){.waiter = {.revision = revision, .needs_leader = needs_leader},
-                               .call = call,
-                               .confirmed = confirmed,
-                               .run = run});
+        l, &(struct lead_waiter){.waiter = {.revision = revision, .needs_leader = needs_leader},
+                                 .call = call,
+                                 .confirmed = confirmed,
+                                 .run = run,
+                                 .ctx = ctx});
 }
 
 /* 0: the metadata names none. */
@@ -99,28 +104,29 @@ static struct err seen_epoch(struct rpc_call *call, uint64_t *epoch)
                     "baton-epoch is the highest epoch that the caller has seen, a decimal number");
 }
 
-bool kv_check_epoch(struct service_kv *s, struct rpc_call *call, uint64_t confirmed, kv_run *run)
+bool lead_check_epoch(struct service_lead *l, struct rpc_call *call, uint64_t confirmed,
+                      lead_run *run, void *ctx)
 {
     uint64_t seen;
     struct board_self self;
     struct err e = seen_epoch(call, &seen);
     if (err_is(&e)) {
-        kv_fail(s, call, &e);
+        lead_fail(l, call, &e);
         return false;
     }
     if (!seen)
         return true;
-    board_self(s->board, &self);
+    board_self(l->board, &self);
     if (self.role != ROLE_LEADER || seen <= self.epoch)
         return true;
     if (confirmed != self.epoch) {
-        kv_wait_confirmed(s, call, run);
+        lead_wait_confirmed(l, call, run, ctx);
         return false;
     }
     e = err_make(ERR_BAD_EPOCH,
                  "the call names epoch %llu, but etcd has just confirmed the leader of epoch %llu: "
                  "that epoch is of another cluster, or of one that was restored",
                  (unsigned long long)seen, (unsigned long long)self.epoch);
-    kv_fail(s, call, &e);
+    lead_fail(l, call, &e);
     return false;
 }
