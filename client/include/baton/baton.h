@@ -431,6 +431,9 @@ struct baton_cluster_info { /* a result */
         uint32_t starting, running, expiring, unschedulable, slots;
     } * types;
     size_t type_count;
+    /* Of the leader's process since it began: two answers of one epoch give rates. */
+    uint64_t commits, writes, reads, heartbeats;
+    uint64_t streams; /* watches, subscriptions and others that are open there */
 };
 
 /* Results of one worker: `workers` has count 1. out may be NULL but for add and list. */
