@@ -31,3 +31,15 @@ struct err item_garbled(const char *message)
     return err_make(ERR_PROTOCOL, "the answer is no %s; are both programs of one version?",
                     message);
 }
+
+const char *item_keep_text(const char *text, struct arena *memory)
+{
+    return (const char *)arena_copy(memory, bytes_str(text)).data;
+}
+
+void item_pack(const ProtobufCMessage *m, struct buf *out)
+{
+    buf_clear(out);
+    buf_reserve(out, protobuf_c_message_get_packed_size(m));
+    out->len = protobuf_c_message_pack(m, out->data);
+}

@@ -1,4 +1,5 @@
-/* Keys with their values, as they stand in the messages of more than one service. */
+/* What the messages of more than one service have in common: keys with their values, and how they
+ * are read and written. */
 #pragma once
 #include "client/include/baton/baton.h"
 #include "common/base/arena.h"
@@ -10,5 +11,8 @@ struct baton_kv item_convert(const Baton__V1__KeyValue *m, struct arena *memory)
 struct baton_kv *item_convert_all(Baton__V1__KeyValue *const *all, size_t count,
                                   struct arena *memory);
 struct baton_bytes item_keep(ProtobufCBinaryData d, struct arena *memory);
+const char *item_keep_text(const char *text, struct arena *memory);
+/* Replaces what out held. */
+void item_pack(const ProtobufCMessage *m, struct buf *out);
 /* The answer is no such message. */
 struct err item_garbled(const char *message);

@@ -1,16 +1,9 @@
+#include "client/convert_item.h"
 #include "client/convert_kv.h"
-#include <baton/v1/kv.pb-c.h>
 
 static ProtobufCBinaryData data(struct baton_bytes b)
 {
     return (ProtobufCBinaryData){.len = b.len, .data = (uint8_t *)b.data};
-}
-
-static void pack(const ProtobufCMessage *m, struct buf *out)
-{
-    buf_clear(out);
-    buf_reserve(out, protobuf_c_message_get_packed_size(m));
-    out->len = protobuf_c_message_pack(m, out->data);
 }
 
 static Baton__V1__Consistency consistency_of(const struct baton_read *read)
@@ -29,7 +22,7 @@ void kv_encode_get(struct baton_bytes key, const struct baton_read *read, struct
     m.key = data(key);
     m.consistency = consistency_of(read);
     m.min_revision = read ? read->min_revision : 0;
-    pack(&m.base, out);
+    item_pack(&m.base, out);
 }
 
 void kv_encode_range(const struct baton_range *range, const struct baton_read *read,
@@ -44,7 +37,7 @@ void kv_encode_range(const struct baton_range *range, const struct baton_read *r
     m.count_only = range->count_only;
     m.consistency = consistency_of(read);
     m.min_revision = read ? read->min_revision : 0;
-    pack(&m.base, out);
+    item_pack(&m.base, out);
 }
 
 void kv_encode_put(struct baton_bytes key, struct baton_bytes value, struct buf *out)
@@ -52,7 +45,7 @@ void kv_encode_put(struct baton_bytes key, struct baton_bytes value, struct buf 
     Baton__V1__PutRequest m = BATON__V1__PUT_REQUEST__INIT;
     m.key = data(key);
     m.value = data(value);
-    pack(&m.base, out);
+    item_pack(&m.base, out);
 }
 
 void kv_encode_delete(struct baton_bytes key, bool prefix, struct buf *out)
@@ -60,7 +53,7 @@ void kv_encode_delete(struct baton_bytes key, bool prefix, struct buf *out)
     Baton__V1__DeleteRequest m = BATON__V1__DELETE_REQUEST__INIT;
     m.key = data(key);
     m.prefix = prefix;
-    pack(&m.base, out);
+    item_pack(&m.base, out);
 }
 
 /* --- transactions --- */
@@ -144,6 +137,6 @@ void kv_encode_txn(const struct baton_txn *txn, struct buf *out)
     m.then_ops = branch_of(txn->then_ops, txn->then_count, &memory);
     m.n_else_ops = txn->else_count;
     m.else_ops = branch_of(txn->else_ops, txn->else_count, &memory);
-    pack(&m.base, out);
+    item_pack(&m.base, out);
     arena_close(&memory);
 }
