@@ -61,8 +61,9 @@ static struct store_snapshot *confirmed_snapshot(struct service_kv *s, uint64_t 
     return NULL;
 }
 
-/* Whatever this member has, as long as it is whole. */
-static bool open_stale(struct service_kv *s, struct rpc_call *call, struct view *v)
+/* Whatever this member has, as long as it is whole; who names a revision waits until it is. */
+static bool open_stale(struct service_kv *s, struct rpc_call *call, const struct read_terms *terms,
+                       lead_run *run, struct view *v)
 {
     struct board_self self;
     struct board_leader leader;
@@ -74,6 +75,10 @@ static bool open_stale(struct service_kv *s, struct rpc_call *call, struct view 
     if (!err_is(&e) && store_revision(v->snap) && self.applied)
         return true;
     store_snapshot_close(v->snap);
+    if (!err_is(&e) && terms->min_revision) {
+        lead_wait_revision(s->lead, call, terms->min_revision, false, 0, run, s);
+        return false;
+    }
     if (!err_is(&e))
         e = err_make(ERR_NOT_READY, "this member lists its state anew: ask another one");
     lead_fail(s->lead, call, &e);
@@ -101,7 +106,8 @@ static bool open_view(struct service_kv *s, struct rpc_call *call, const struct 
 {
     bool stale = terms->consistency == READ_STALE;
     bool quorum = terms->consistency == READ_QUORUM || s->default_quorum;
-    if (!(stale ? open_stale(s, call, v) : open_current(s, call, quorum, confirmed, run, v)))
+    if (!(stale ? open_stale(s, call, terms, run, v)
+                : open_current(s, call, quorum, confirmed, run, v)))
         return false;
     if (store_revision(v->snap) >= terms->min_revision) {
         meta_count_read(stale ? META_READ_STALE : confirmed ? META_READ_QUORUM : META_READ_LEADER);
