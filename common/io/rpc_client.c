@@ -175,6 +175,42 @@ static void unary_send(struct unary *u)
 }
 
 static void on_changed(void *arg, bool ok);
+static void unary_watch(struct unary *u, grpc_connectivity_state now);
+
+/* "Connection refused" of "...; last error: UNKNOWN: ipv4:127.0.0.1:1: ...: Connection refused". */
+static struct bytes cause_of(struct bytes message)
+{
+    size_t at = message.len;
+    while (at > 1 && !(message.data[at - 2] == ':' && message.data[at - 1] == ' '))
+        at--;
+    return at > 1 ? bytes_of(message.data + at, message.len - at) : message;
+}
+
+/* Of a call that nobody serves: whatever else than UNAVAILABLE it says, there is a connection now.
+ */
+static void on_cause(void *arg, bool ok)
+{
+    struct unary *u = arg;
+    const char *addr = u->out.channel->addr;
+    struct bytes why = cause_of(rpc_core_view(&u->out.status_message));
+    if (u->out.status == GRPC_STATUS_UNAVAILABLE) {
+        unary_end_unsent(u, err_make(ERR_UNREACHABLE, "%s: cannot connect: %.*s", addr,
+                                     (int)why.len, (const char *)why.data));
+        return;
+    }
+    rpc_outcall_again(&u->out);
+    unary_watch(u, GRPC_CHANNEL_SHUTDOWN);
+}
+
+/* Only a call that fails is told why there is no connection; the real one must not be it, as it
+ * might yet find one, lose it, and be taken for unsent. */
+static void unary_ask_cause(struct unary *u)
+{
+    grpc_op ops[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, rpc_outcall_status_op(&u->out)};
+    rpc_outcall_create(&u->out, "/baton.Connection/Cause", u->deadline_ms);
+    u->event.on = on_cause;
+    rpc_outcall_batch(&u->out, ops, 2, &u->event);
+}
 
 static void unary_watch(struct unary *u, grpc_connectivity_state now)
 {
@@ -197,7 +233,7 @@ static void on_changed(void *arg, bool ok)
     else if (!ok)
         unary_end_unsent(u, err_make(ERR_TIMEOUT, "%s: no connection came about in time", addr));
     else if (now == GRPC_CHANNEL_TRANSIENT_FAILURE || now == GRPC_CHANNEL_SHUTDOWN)
-        unary_end_unsent(u, err_make(ERR_UNREACHABLE, "%s: cannot connect", addr));
+        unary_ask_cause(u);
     else
         unary_watch(u, now);
 }

@@ -42,4 +42,6 @@ void rpc_outcall_batch(struct rpc_outcall *c, const grpc_op *ops, size_t n, stru
 struct err rpc_outcall_finish(struct rpc_outcall *c, struct rpc_answer *a);
 /* Moves the message that was received, if any, into out (replaced). false: there was none. */
 bool rpc_outcall_take_message(struct rpc_outcall *c, struct buf *out);
+/* Forgets the call that was made and what it was told; the request stays, for another one. */
+void rpc_outcall_again(struct rpc_outcall *c);
 void rpc_outcall_close(struct rpc_outcall *c);

@@ -131,6 +131,16 @@ bool rpc_outcall_take_message(struct rpc_outcall *c, struct buf *out)
     return true;
 }
 
+void rpc_outcall_again(struct rpc_outcall *c)
+{
+    grpc_call_unref(c->core);
+    c->core = NULL;
+    grpc_metadata_array_destroy(&c->trailing);
+    grpc_metadata_array_init(&c->trailing);
+    grpc_slice_unref(c->status_message);
+    c->status_message = grpc_empty_slice();
+}
+
 void rpc_outcall_close(struct rpc_outcall *c)
 {
     if (c->message)

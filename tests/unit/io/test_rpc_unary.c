@@ -265,6 +265,7 @@ static void nobody_listening_is_unreachable(void **state)
     struct rpc_channel *ch = rpc_channel_new(f->addr);
     struct err e = rpc_channel_call(ch, "/t.T/Echo", bytes_str("x"), NULL, 0, in_ms(10000), &a);
     assert_int_equal(e.code, ERR_UNREACHABLE);
+    assert_non_null(strstr(e.message, ": cannot connect: Connection refused"));
     assert_false(a.sent);
     assert_true(a.not_executed);
     rpc_channel_free(ch);
