@@ -131,6 +131,8 @@ static struct err read_head(struct export_reader *r)
 {
     int64_t format = 0;
     struct err e = read_line(r);
+    if (e.code == ERR_IO)
+        return e;
     struct json_object *o = err_is(&e) ? NULL : parse_line(r);
     if (!o || strcmp(get_text(o, "baton"), "export") != 0)
         e = wrong(r, "this is no file that batonctl export wrote");
