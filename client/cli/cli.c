@@ -293,17 +293,50 @@ static int show(enum option_show what, char **words, int count)
 
 /* Parsed with the options of all commands, *argc and argv are left with the words. The command's
  * own table is then asked, so that an option of another command is refused. */
-static struct err parse(const struct option_row *rows, size_t count, int *argc, char **argv,
-                        enum option_show *what)
+static struct err parse(const struct command *command, const struct option_row *rows, size_t count,
+                        int *argc, char **argv, enum option_show *what)
 {
+    char program[64];
     struct option_row mine[ROWS_MAX];
     const char *from_environment = getenv("BATON_ADDR");
     memcpy(mine, rows, count * sizeof *rows);
     for (size_t i = 0; i < count; i++)
         if (mine[i].target == &cli.addresses && from_environment && *from_environment)
             mine[i].fallback = from_environment;
-    struct option_set set = {.program = "batonctl", .rows = mine, .count = count};
+    snprintf(program, sizeof program, "batonctl%s%s", command ? " " : "",
+             command ? command->name : "");
+    struct option_set set = {.program = program, .rows = mine, .count = count};
     return options_parse(&set, argc, argv, what);
+}
+
+static size_t rows_of(const struct command *command, struct option_row rows[ROWS_MAX])
+{
+    memcpy(rows, global_rows, sizeof global_rows);
+    for (size_t i = 0; i < command->row_count; i++)
+        rows[GLOBAL_ROWS + i] = command->rows[i];
+    return GLOBAL_ROWS + command->row_count;
+}
+
+/* Among words of which some make no sense: where the first name of a command stands. */
+static const struct command *guess_command(char **argv, int argc)
+{
+    const struct command *command = NULL;
+    int used;
+    for (int i = 1; i < argc && !command; i++)
+        command = cli_find(argv + i, argc - i, &used);
+    return command;
+}
+
+/* What is wrong, as the command's own table has it: a near name of another command's option would
+ * mislead. */
+static int wrong_options(const struct err *e, int argc, char **argv)
+{
+    struct option_row rows[ROWS_MAX];
+    enum option_show what;
+    const struct command *command = guess_command(argv, argc);
+    struct err own =
+        command ? parse(command, rows, rows_of(command, rows), &argc, argv, &what) : OK_ERR;
+    return usage_error(err_is(&own) ? own.message : e->message);
 }
 
 #define WORDS_MAX 1024
@@ -318,21 +351,18 @@ int cli_main(int argc, char **argv)
         return usage_error("too many words");
     expand_short(argc, argv);
     memcpy(words, argv, (size_t)argc * sizeof *argv);
-    struct err e = parse(rows, all_rows(rows), &count, words, &what);
+    struct err e = parse(NULL, rows, all_rows(rows), &count, words, &what);
     const struct command *command =
         !err_is(&e) && count > 1 ? cli_find(words + 1, count - 1, &used) : NULL;
     if (!err_is(&e) && what != OPTION_SHOW_NOTHING)
         return show(what, words + 1, count - 1);
     if (err_is(&e))
-        return usage_error(e.message);
+        return wrong_options(&e, argc, argv);
     if (count <= 1)
         return usage_error("which command? `batonctl help` lists them");
     if (!command)
         return unknown_command(words + 1, count - 1);
-    memcpy(rows, global_rows, sizeof global_rows);
-    for (size_t i = 0; i < command->row_count; i++)
-        rows[GLOBAL_ROWS + i] = command->rows[i];
-    e = parse(rows, GLOBAL_ROWS + command->row_count, &argc, argv, &what);
+    e = parse(command, rows, rows_of(command, rows), &argc, argv, &what);
     if (err_is(&e))
         return usage_error(e.message);
     return run(command, argv + 1 + used, argc - 1 - used);
