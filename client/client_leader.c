@@ -213,7 +213,8 @@ struct err client_leader(struct client *c, int64_t deadline_ms, struct member_le
 /* --- members --- */
 
 #define LIST_EVERY_MS 30000
-#define LIST_WAIT_MS 1000
+#define LIST_AGAIN_MS 1000 /* after one that failed */
+#define LIST_WAIT_MS 2000
 
 struct listing {
     struct client *client;
@@ -246,6 +247,8 @@ static void on_listed(void *arg, const struct err *e, struct rpc_answer *answer)
     free(l);
     pthread_mutex_lock(&c->lock);
     c->listing = false;
+    if (err_is(e))
+        c->members_due_ms = clock_boot_ms() + LIST_AGAIN_MS;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }

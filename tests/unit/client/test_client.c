@@ -14,7 +14,8 @@ struct play {
     struct play *leader;     /* whom it believes to lead; NULL: nobody */
     enum err_code script[8]; /* ERR_OK ends it */
     int at;
-    int puts, asked;
+    int puts, asked, listed;
+    uint64_t epoch;
     char ids[8][80]; /* that came with the puts */
 };
 
@@ -32,12 +33,15 @@ static void pass_stage(void)
 
 static struct client *client;
 
-static void reply_packed(struct rpc_call *call, const ProtobufCMessage *m)
+static void reply_packed(struct rpc_call *call, struct play *p, const ProtobufCMessage *m)
 {
     uint8_t bytes[1024];
-    struct rpc_metadata initial = {"baton-epoch", bytes_str("5")};
+    char epoch[24];
+    snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)p->epoch);
+    struct rpc_metadata initial[] = {{"baton-epoch", bytes_str(epoch)},
+                                     {"baton-cluster", bytes_str("c")}};
     size_t len = protobuf_c_message_pack(m, bytes);
-    rpc_reply(call, bytes_of(bytes, len), &initial, 1);
+    rpc_reply(call, bytes_of(bytes, len), initial, 2);
 }
 
 static void say_leader(struct rpc_call *call, void *ctx)
@@ -48,15 +52,32 @@ static void say_leader(struct rpc_call *call, void *ctx)
     p->asked++;
     m.member_id = (char *)p->id;
     m.cluster_id = (char *)"c";
-    m.epoch = 5;
+    m.epoch = p->epoch;
     m.revision = 77;
     m.known = p->leader != NULL;
     if (p->leader) {
         m.id = (char *)p->leader->id;
         m.addr = p->leader->f.addr;
     }
+    reply_packed(call, p, &m.base);
     pthread_mutex_unlock(&stage);
-    reply_packed(call, &m.base);
+}
+
+/* Both members, as the leader lists them. */
+static void say_members(struct rpc_call *call, void *ctx)
+{
+    struct play *p = ctx;
+    Baton__V1__ListMembersResponse m = BATON__V1__LIST_MEMBERS_RESPONSE__INIT;
+    Baton__V1__Member all[2] = {BATON__V1__MEMBER__INIT, BATON__V1__MEMBER__INIT};
+    Baton__V1__Member *each[2] = {&all[0], &all[1]};
+    all[0].addr = one.f.addr;
+    all[1].addr = two.f.addr;
+    m.members = each;
+    m.n_members = 2;
+    pthread_mutex_lock(&stage);
+    p->listed++;
+    reply_packed(call, p, &m.base);
+    pthread_mutex_unlock(&stage);
 }
 
 static void refuse(struct rpc_call *call, struct play *p, enum err_code code)
@@ -81,19 +102,20 @@ static void take_put(struct rpc_call *call, void *ctx)
     if (p->script[p->at])
         refuse(call, p, p->script[p->at++]);
     else
-        reply_packed(call, &m.base);
+        reply_packed(call, p, &m.base);
     pthread_mutex_unlock(&stage);
 }
 
 static void play_start(struct play *p)
 {
-    static struct rpc_method methods[2][2];
+    static struct rpc_method methods[2][3];
     struct rpc_method *mine = methods[p == &two];
     mine[0] = (struct rpc_method){MEMBER_GET_LEADER, RPC_UNARY, say_leader, p};
     mine[1] = (struct rpc_method){KV_PATH_PUT, RPC_UNARY, take_put, p};
+    mine[2] = (struct rpc_method){MEMBER_LIST, RPC_UNARY, say_members, p};
     const char *id = p->id;
-    *p = (struct play){.id = id};
-    struct err e = fixture_serve(&p->f, mine, 2);
+    *p = (struct play){.id = id, .epoch = 5};
+    struct err e = fixture_serve(&p->f, mine, 3);
     assert_string_equal(e.message, "");
 }
 
@@ -236,6 +258,96 @@ static void nobody_there_is_unreachable(void **state)
     assert_int_equal(e.code, ERR_UNREACHABLE);
 }
 
+/* It learns of both from the one that it reached first, who then dies. */
+static void members_stand_in_for_an_address_that_is_gone(void **state)
+{
+    connect_to(one.f.addr, 0);
+    struct err e = put_within(10000);
+    assert_int_equal(e.code, ERR_OK);
+    int listed = 0;
+    for (int64_t until = in_ms(10000); !listed && clock_boot_ms() < until;) {
+        pthread_mutex_lock(&stage);
+        listed = two.listed;
+        pthread_mutex_unlock(&stage);
+        clock_pause(1, until);
+    }
+    assert_int_equal(listed, 1);
+    rpc_server_free(one.f.server);
+    one.f.server = NULL;
+    two.script[0] = ERR_DRAINING;
+    e = put_within(10000);
+    assert_string_equal(e.message, "");
+    assert_int_equal(two.puts, 3);
+}
+
+static void a_deposed_leader_is_not_heard(void **state)
+{
+    struct baton_guard *guard;
+    struct err e = guard_open(&guard, NULL);
+    assert_int_equal(e.code, ERR_OK);
+    e = guard_admit(guard, "c", 6);
+    assert_int_equal(e.code, ERR_OK);
+    struct client_config cfg = {.addresses = two.f.addr, .guard = guard};
+    e = client_new(&client, &cfg);
+    assert_int_equal(e.code, ERR_OK);
+    e = put_within(150); /* nobody who leads in an epoch that counts */
+    assert_int_equal(e.code, ERR_NO_LEADER);
+    assert_int_equal(two.puts, 0);
+    two.epoch = 7;
+    e = put_within(10000);
+    assert_string_equal(e.message, "");
+    assert_int_equal(guard_seen(guard).epoch, 7);
+    two.epoch = 6; /* known as the leader, it answers with less than was seen */
+    e = put_within(150);
+    assert_true(e.code == ERR_NO_LEADER || e.code == ERR_STALE_EPOCH);
+    client_free(client);
+    client = NULL;
+    guard_close(guard);
+}
+
+static void another_cluster_is_refused(void **state)
+{
+    struct baton_guard *guard;
+    struct err e = guard_open(&guard, NULL);
+    assert_int_equal(e.code, ERR_OK);
+    e = guard_admit(guard, "another", 6);
+    assert_int_equal(e.code, ERR_OK);
+    struct client_config cfg = {.addresses = two.f.addr, .guard = guard};
+    e = client_new(&client, &cfg);
+    assert_int_equal(e.code, ERR_OK);
+    e = put_within(10000);
+    assert_int_equal(e.code, ERR_OTHER_CLUSTER);
+    assert_non_null(strstr(e.message, two.f.addr));
+    client_free(client);
+    client = NULL;
+    guard_close(guard);
+}
+
+enum { THREADS = 24 };
+
+static void *put_once(void *arg)
+{
+    struct err *e = arg;
+    *e = put_within(20000);
+    return NULL;
+}
+
+static void many_threads_ask_once_for_the_leader(void **state)
+{
+    pthread_t threads[THREADS];
+    struct err all[THREADS];
+    connect_to(one.f.addr, 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, put_once, &all[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        assert_string_equal(all[i].message, "");
+    pass_stage();
+    assert_int_equal(one.asked, 1);
+    assert_int_equal(two.puts, THREADS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +359,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_deadline_ends_it_with_the_last_error, setup, teardown),
         cmocka_unit_test_setup_teardown(dead_addresses_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_there_is_unreachable, setup, teardown),
+        cmocka_unit_test_setup_teardown(members_stand_in_for_an_address_that_is_gone, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_deposed_leader_is_not_heard, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_cluster_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_threads_ask_once_for_the_leader, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,41 @@ static void claims_without_an_address_raise_the_epoch_only(void **state)
     assert_int_equal(view.revision, 12);
 }
 
+static void turn(const char *expected)
+{
+    assert_string_equal(leader_view_seed(&view), expected);
+    leader_view_failed(&view, expected);
+}
+
+static void members_are_asked_behind_the_addresses_that_were_given(void **state)
+{
+    const char *members[] = {"b:2", "m:1", "nonsense", "m:2"};
+    leader_view_members(&view, members, 4);
+    assert_int_equal(leader_view_seeds(&view), 5);
+    const char *order[] = {"a:1", "b:2", "[::1]:3", "m:1", "m:2", "a:1"};
+    for (size_t i = 0; i < 6; i++)
+        turn(order[i]);
+    leader_view_members(&view, members, 1); /* the others have left */
+    assert_int_equal(leader_view_seeds(&view), 3);
+    turn("b:2");
+}
+
+static void a_leader_is_a_seed_from_then_on(void **state)
+{
+    char addr[16];
+    learn("c", 4, "x:9");
+    learn("c", 4, "a:1");
+    assert_int_equal(leader_view_seeds(&view), 4);
+    for (int i = 0; i < LEADER_LEARNT_MAX; i++) {
+        snprintf(addr, sizeof addr, "y:%d", i);
+        learn("c", 5 + (uint64_t)i, addr);
+    }
+    assert_int_equal(leader_view_seeds(&view), 3 + LEADER_LEARNT_MAX);
+    assert_string_equal(view.seeds[3], "y:0"); /* x:9 was learnt first */
+    learn("d", 1, "z:1");
+    assert_int_equal(leader_view_seeds(&view), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +125,8 @@ int main(void)
         cmocka_unit_test_setup(an_older_epoch_is_not_believed, setup),
         cmocka_unit_test_setup(another_cluster_starts_anew, setup),
         cmocka_unit_test_setup(claims_without_an_address_raise_the_epoch_only, setup),
+        cmocka_unit_test_setup(members_are_asked_behind_the_addresses_that_were_given, setup),
+        cmocka_unit_test_setup(a_leader_is_a_seed_from_then_on, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
