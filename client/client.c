@@ -222,8 +222,13 @@ struct err client_call(struct client *c, const struct client_request *req, int64
 {
     struct effort f = {
         .req = req, .backoff = {.min_ms = 20, .max_ms = 1000}, .deadline_ms = deadline_ms};
+    struct err before = OK_ERR;
     for (;;) {
         struct err e = attempt(c, &f, out);
+        /* a search that was cut short tells less than what ended the attempt before */
+        if (f.searched && err_is(&before) && clock_boot_ms() >= deadline_ms)
+            e = before;
+        before = e;
         f.attempts++;
         f.unsure = f.unsure || !out->not_executed;
         if (!goes_on(c, &f, &e, out) || !wait_before_next(c, &f, out)) {
