@@ -68,8 +68,9 @@ static struct err check_call(const struct baton_call *how)
     for (size_t i = 0; good && i < len; i++)
         good = how->request_id[i] > ' ' && how->request_id[i] <= '~';
     return good ? OK_ERR
-                : err_make(ERR_BAD_REQUEST_ID, "a request id has %d to %d printable characters",
-                           ID_MIN, ID_MAX);
+                : err_make(ERR_BAD_REQUEST_ID,
+                           "a request id has %d to %d printable characters and no blanks", ID_MIN,
+                           ID_MAX);
 }
 
 static struct err make_result(const struct rpc_answer *a, const struct api_result *result,

@@ -65,8 +65,7 @@ static const char *reason_of(const struct err *e, const struct rpc_answer *a)
 
 void api_error(const struct err *e, const struct rpc_answer *a, struct baton_error *out)
 {
-    bool harmless =
-        a ? a->not_executed || (!a->sent && !a->status) : rpc_effect_of(e->code) == RPC_EFFECT_NONE;
+    bool harmless = a ? a->not_executed : rpc_effect_of(e->code) == RPC_EFFECT_NONE;
     *out = (struct baton_error){.status = (enum baton_status)rpc_status_of(e->code),
                                 .outcome = harmless ? BATON_NOT_EXECUTED : BATON_OUTCOME_UNKNOWN};
     snprintf(out->reason, sizeof out->reason, "%s", reason_of(e, a));

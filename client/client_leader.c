@@ -126,36 +126,30 @@ static void wait_until(struct client *c, int64_t until_ms)
     pthread_cond_timedwait(&c->changed, &c->lock, &until);
 }
 
-/* Under the lock. false: the search is over without a leader, round_error says why. */
-static bool search(struct client *c, int64_t deadline_ms)
+/* Under the lock. The error of the first round that was over since, or that there was no time. */
+static struct err search(struct client *c, int64_t deadline_ms)
 {
     uint64_t rounds = c->discovery.rounds;
     while (!c->view.leader[0]) {
         int64_t now = clock_boot_ms();
         if (c->discovery.rounds != rounds)
-            return false;
-        if (now >= deadline_ms && c->discovery.asking)
-            return false;
+            return c->round_error;
+        if (now >= deadline_ms)
+            return err_make(ERR_NO_LEADER, "no leader was found in time");
         int64_t until = discovery_begin(&c->discovery, now);
         if (until == 0)
             run_round(c, deadline_ms);
-        else if (until != INT64_MAX && until > deadline_ms)
-            return false;
         else
             wait_until(c, sooner(until, deadline_ms));
     }
-    return true;
+    return OK_ERR;
 }
 
 struct err client_find_leader(struct client *c, int64_t deadline_ms, char addr[LEADER_ADDR_MAX])
 {
-    struct err e = OK_ERR;
     pthread_mutex_lock(&c->lock);
-    bool found = search(c, deadline_ms);
-    if (!found)
-        e = err_is(&c->round_error) ? c->round_error
-                                    : err_make(ERR_NO_LEADER, "no leader was found in time");
-    memcpy(addr, found ? c->view.leader : c->answering, LEADER_ADDR_MAX);
+    struct err e = search(c, deadline_ms);
+    memcpy(addr, err_is(&e) ? c->answering : c->view.leader, LEADER_ADDR_MAX);
     pthread_mutex_unlock(&c->lock);
     return e;
 }

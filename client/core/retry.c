@@ -8,6 +8,7 @@ bool retry_may_pass(enum err_code code)
     case ERR_ACTIVATING:
     case ERR_NO_LEADER:
     case ERR_DRAINING:
+    case ERR_NOT_READY:
     case ERR_FENCED:
     case ERR_OUTCOME_UNKNOWN:
     case ERR_UNREACHABLE:

@@ -42,17 +42,20 @@ enum baton_status {
     BATON_INVALID_ARGUMENT = 3,
     BATON_DEADLINE_EXCEEDED = 4,
     BATON_NOT_FOUND = 5,
+    BATON_ALREADY_EXISTS = 6,
     BATON_PERMISSION_DENIED = 7,
     BATON_RESOURCE_EXHAUSTED = 8,
     BATON_FAILED_PRECONDITION = 9,
+    BATON_ABORTED = 10,
     BATON_OUT_OF_RANGE = 11,
     BATON_UNIMPLEMENTED = 12,
     BATON_INTERNAL = 13,
     BATON_UNAVAILABLE = 14,
     BATON_DATA_LOSS = 15,
+    BATON_UNAUTHENTICATED = 16,
 };
 
-/* What became of a mutation that failed. */
+/* What became of a mutation that failed, all its attempts together. */
 enum baton_outcome {
     BATON_NOT_EXECUTED,    /* certainly nothing happened */
     BATON_OUTCOME_UNKNOWN, /* it may or may not have: ask again with the same request id */
@@ -61,7 +64,7 @@ enum baton_outcome {
 struct baton_error {
     enum baton_status status;
     enum baton_outcome outcome;
-    char reason[40];   /* a stable upper-case word of docs/api.md, as "STALE_EPOCH" */
+    char reason[40];   /* a stable upper-case word of docs/library.md, as "STALE_EPOCH" */
     char message[512]; /* for people: what was wrong */
     char hint[256];    /* what to do about it; "" when the message says all */
 };
@@ -77,10 +80,12 @@ struct baton_client;
 
 /* All zero but for the addresses is a good choice. */
 struct baton_options {
-    const char *addresses;     /* "host:port[,host:port...]", of proxies or members */
-    int64_t timeout_ms;        /* of a call that names none; 0: 15000 */
-    int attempts_max;          /* of one call; 0: as many as its time allows */
-    struct baton_guard *guard; /* consulted about everything a leader sends; NULL: one in memory */
+    const char *addresses; /* "host:port[,host:port...]", of proxies or members; at most 32 */
+    int64_t timeout_ms;    /* of a call that names none; 0: 15000 */
+    int attempts_max;      /* of one call; 0: as many as its time allows */
+    /* Consulted about everything a leader sends, and closed after the client; NULL: one in memory.
+     */
+    struct baton_guard *guard;
 };
 
 /* Connects to nobody yet. INVALID_ARGUMENT names the address that is wrong. */
@@ -92,8 +97,8 @@ BATON_API void baton_client_free(struct baton_client *client);
 /* How one call is made; NULL stands for all zero. */
 struct baton_call {
     int64_t timeout_ms; /* 0: the client's */
-    /* Of a mutation: 16 to 64 printable bytes, unique per intended effect; for a caller that itself
-     * repeats a call, also after its own restart. NULL: one is made. */
+    /* Of a mutation: 16 to 64 printable characters, no blanks, one id per intended effect; for who
+     * repeats a call itself, also after its own restart. NULL: one is made. */
     const char *request_id;
 };
 
@@ -104,9 +109,9 @@ struct baton_call {
 
 struct baton_guard;
 
-/* path: a file that keeps the epoch over restarts, made when it is not there, written before a
- * higher epoch is admitted; of one process at a time (FAILED_PRECONDITION IN_USE). NULL: in memory.
- * DATA_LOSS names a file that is damaged. */
+/* path: a file that keeps the epoch over restarts, made when there is something to keep, on disk
+ * before a higher epoch is admitted; of one guard at a time (IN_USE), by a lock on a file path.lock
+ * beside it. NULL: in memory. DATA_LOSS names a file that is damaged. */
 BATON_API int baton_guard_open(struct baton_guard **out, const char *path, struct baton_error *err);
 BATON_API void baton_guard_close(struct baton_guard *guard);
 /* Is this epoch not below the highest seen? Then it is the highest from now on, durably.
@@ -249,13 +254,13 @@ enum baton_target {
 };
 enum baton_relation { BATON_EQUAL, BATON_NOT_EQUAL, BATON_LESS, BATON_GREATER };
 
+/* Of a key that is not there, VERSION and the revisions are 0, and VALUE equals nothing. */
 struct baton_compare {
     struct baton_bytes key;
-    enum baton_target
-        target; /* VERSION and the revisions are 0 for a key that is not there, and a */
-    enum baton_relation relation; /* VALUE never equals */
-    struct baton_bytes value;     /* VALUE */
-    int64_t number;               /* the others */
+    enum baton_target target;
+    enum baton_relation relation;
+    struct baton_bytes value; /* of VALUE */
+    int64_t number;           /* of the others */
 };
 
 enum baton_op_kind { BATON_OP_GET, BATON_OP_PUT, BATON_OP_DELETE, BATON_OP_DELETE_PREFIX };
