@@ -45,6 +45,10 @@ static const char *hint_of(enum err_code code)
         return "is that a Baton of this version at the address?";
     case ERR_COMPACTED:
         return "that revision is history no more: begin with a snapshot";
+    case ERR_RESYNC:
+        return "the state was replaced since: begin with a snapshot";
+    case ERR_TOO_SLOW:
+        return "read faster, or follow less: it goes on behind what was received last";
     case ERR_UNKNOWN_MEMBER:
         return "baton_members lists the members there are";
     case ERR_CORRUPT:

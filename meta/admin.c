@@ -18,6 +18,7 @@ static void handle_metrics(void *ctx, const char *query, struct http_answer *out
                                                              .live = a->live,
                                                              .store = a->store,
                                                              .replica = a->replica,
+                                                             .fanout = a->fanout,
                                                              .follow = atomic_load(&a->follow),
                                                              .rpc = a->rpc});
 }

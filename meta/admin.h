@@ -5,6 +5,7 @@
 struct board;
 struct follow;
 struct live;
+struct fanout;
 struct replica;
 struct rpc_server;
 struct store;
@@ -17,6 +18,7 @@ struct admin {
     struct live *live;
     struct store *store;
     struct replica *replica;
+    struct fanout *fanout;
     struct rpc_server *rpc;
     struct follow *_Atomic follow;
 };

@@ -94,7 +94,7 @@ static void commit(struct replica *r)
         on_disk_failed(r, &e);
         return;
     }
-    replica_set_applied(r, revision);
+    replica_moved(r, revision, r->lead.epoch);
     replica_own_record(r, &r->flight_record);
     plan_committed(&r->batch, revision, clock_boot_ms());
     meta_note_ids(&r->window, clock_boot_ms());
@@ -144,6 +144,7 @@ static struct err lead_anew(struct replica *r, const struct cluster *cluster)
     if (err_is(&e))
         return e;
     replica_adopt_store(r);
+    replica_moved(r, next.takeover_revision, next.epoch);
     replica_publish_leader(r, true);
     lead(r, &next);
     return OK_ERR;

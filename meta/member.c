@@ -137,6 +137,7 @@ static void stop(struct member *m, int64_t by_ms)
     service_maintenance_stop(m->maintenance);
     service_reflection_free(m->reflection);
     waiting_stop(m->waiting);
+    fanout_stop(m->fanout);
     upkeep_stop(m->upkeep);
     replica_free(m->replica);
     live_free(m->live);

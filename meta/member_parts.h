@@ -4,6 +4,7 @@
 #include "meta/admin.h"
 #include "meta/core/cluster.h"
 #include "meta/core/fence.h"
+#include "meta/fanout.h"
 #include "meta/guardian.h"
 #include "meta/identity.h"
 #include "meta/member.h"
@@ -34,6 +35,7 @@ struct member {
     struct live *live;
     struct replica *replica;
     struct waiting *waiting;
+    struct fanout *fanout;
     struct upkeep *upkeep;
     struct candidate *candidate;
     struct follow *follow;

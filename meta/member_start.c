@@ -87,6 +87,7 @@ static void on_board_changed(void *arg)
     struct member *m = arg;
     service_member_changed(m->members);
     waiting_on_role(m->waiting);
+    fanout_on_role(m->fanout);
     service_health_changed(m->health);
 }
 
@@ -236,9 +237,17 @@ static struct err start_replica(struct member *m)
             .max_pending_bytes = o->max_pending_bytes,
             .dedup_bytes = o->dedup_bytes,
             .max_txn_ops = is_alone(m) ? EMBEDDED_TXN_OPS : o->max_txn_ops});
-    if (!err_is(&e))
-        m->waiting = waiting_start(m->board, m->replica);
-    return e;
+    if (err_is(&e))
+        return e;
+    m->waiting = waiting_start(m->board, m->replica);
+    m->fanout =
+        fanout_start(&(struct fanout_config){.board = m->board,
+                                             .store = m->store,
+                                             .threads = (int)o->watch_threads,
+                                             .history_bytes = (size_t)o->watch_history_bytes,
+                                             .buffer_bytes = (size_t)o->watch_buffer_bytes,
+                                             .max_streams = (int)o->max_watches});
+    return OK_ERR;
 }
 
 static struct err start_serving(struct member *m)
@@ -258,6 +267,7 @@ static struct err start_serving(struct member *m)
     m->health = service_health_start(m->board);
     m->kv = (struct service_kv){.lead = &m->lead,
                                 .store = m->store,
+                                .watch = {.lead = &m->lead, .fanout = m->fanout},
                                 .default_quorum = !strcmp(o->default_consistency, "quorum")};
     service_member_methods(m->members, m->methods);
     service_health_methods(m->health, m->methods + SERVICE_MEMBER_METHODS);
@@ -294,6 +304,7 @@ static struct err start_serving(struct member *m)
                               .live = m->live,
                               .store = m->store,
                               .replica = m->replica,
+                              .fanout = m->fanout,
                               .rpc = m->rpc};
     e = admin_start(&m->admin, o->http, &m->http);
     if (!err_is(&e))
@@ -392,7 +403,8 @@ static struct err start_election(struct member *m)
     replica_connect(m->replica, &(struct replica_links){.candidate = m->candidate,
                                                         .follow = m->follow,
                                                         .waiting = m->waiting,
-                                                        .upkeep = m->upkeep});
+                                                        .upkeep = m->upkeep,
+                                                        .fanout = m->fanout});
     m->replica_runs = true;
     m->admin.follow = m->follow;
     m->reporter = reporter_start(m->board, o->id);
@@ -430,7 +442,8 @@ static void start_leading(struct member *m)
     buf_close(&value);
     board_set_cluster(m->board, &m->cluster);
     member_publish(m, ROLE_ACTIVATING, m->alone.epoch);
-    replica_connect(m->replica, &(struct replica_links){.waiting = m->waiting});
+    replica_connect(m->replica,
+                    &(struct replica_links){.waiting = m->waiting, .fanout = m->fanout});
     m->replica_runs = true;
     replica_lead(m->replica, &m->alone);
 }

@@ -174,6 +174,24 @@ void meta_count_wait(enum meta_wait what)
     count(META_WAITS, wait_words[what]);
 }
 
+/* ---- the fan-out ---- */
+
+void meta_count_stream_sent(const char *service, size_t messages, size_t bytes)
+{
+    cell_add(metric_cell(row(META_WATCH_MESSAGES), service), (double)messages);
+    cell_add(metric_cell(row(META_WATCH_BYTES), service), (double)bytes);
+}
+
+void meta_count_stream_ended(const char *service, enum err_code why)
+{
+    cell_add(metric_cell(row(META_WATCHES_ENDED), service, err_word(why)), 1);
+}
+
+void meta_count_stream_snapshot(void)
+{
+    metric_add(row(META_WATCH_SNAPSHOTS), 1);
+}
+
 /* ---- what can be foreseen ---- */
 
 static void foresee(enum meta_metric m, const char *const *values)
@@ -198,6 +216,9 @@ void meta_metrics_init(void)
     for (int what = META_WAIT_CONFIRMED; what <= META_WAIT_REVISION; what++)
         metric_cell(row(META_WAITS), wait_words[what]);
     metric_cell(row(META_STEP_DOWNS), "the member leaves");
+    metric_cell(row(META_WATCH_MESSAGES), "watch");
+    metric_cell(row(META_WATCH_BYTES), "watch");
+    metric_cell(row(META_WATCHES_ENDED), "watch", err_word(ERR_TOO_SLOW));
     metric_cell(row(META_WRITES_REFUSED), err_word(ERR_OVERLOADED));
     metric_cell(row(META_STORE_FAILURES), err_word(ERR_CORRUPT));
     for (int kind = META_BATCH; kind <= META_PROBE; kind++)

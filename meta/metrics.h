@@ -63,3 +63,8 @@ void meta_count_read(enum meta_read how);
 /* A call of it that had to wait for etcd's confirmation, or for a revision. */
 enum meta_wait { META_WAIT_CONFIRMED, META_WAIT_REVISION };
 void meta_count_wait(enum meta_wait what);
+
+/* ---- the fan-out ---- */
+void meta_count_stream_sent(const char *service, size_t messages, size_t bytes);
+void meta_count_stream_ended(const char *service, enum err_code why);
+void meta_count_stream_snapshot(void);

@@ -2,6 +2,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "meta/board.h"
+#include "meta/fanout.h"
 #include "meta/follow.h"
 #include "meta/live.h"
 #include "meta/metrics.h"
@@ -121,6 +122,18 @@ static void collect_rpc(struct rpc_server *rpc)
     set(META_STREAMS, (double)load.streams);
 }
 
+static void collect_fanout(struct fanout *fanout)
+{
+    struct fanout_load load;
+    fanout_load(fanout, &load);
+    set(META_WATCHES, (double)load.streams);
+    set(META_WATCHES_LIMIT, (double)load.max_streams);
+    set(META_HISTORY_BYTES, (double)load.history_bytes);
+    set(META_HISTORY_LIMIT, (double)load.max_history_bytes);
+    set(META_HISTORY_COMMITS, (double)load.history_commits);
+    set(META_HISTORY_OLDEST, (double)load.oldest_revision);
+}
+
 void meta_metrics_write(struct buf *out, const struct meta_metrics_of *of)
 {
     struct board_self self;
@@ -139,6 +152,7 @@ void meta_metrics_write(struct buf *out, const struct meta_metrics_of *of)
         set(META_WATCH_OPEN, follow_healthy(of->follow));
         set(META_WATCH_SILENCE, (double)follow_silent_ms(of->follow) / 1e3);
     }
+    collect_fanout(of->fanout);
     if (of->rpc)
         collect_rpc(of->rpc);
     metrics_write(out, meta_metrics, META_METRICS);

@@ -6,6 +6,7 @@
 struct board;
 struct follow;
 struct live;
+struct fanout;
 struct replica;
 struct rpc_server;
 struct store;
@@ -18,6 +19,7 @@ struct meta_metrics_of {
     struct live *live;
     struct store *store;
     struct replica *replica;
+    struct fanout *fanout;
     struct follow *follow;
     struct rpc_server *rpc;
 };

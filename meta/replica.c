@@ -285,6 +285,7 @@ void replica_connect(struct replica *r, const struct replica_links *links)
     r->follow = links->follow;
     r->waiting = links->waiting;
     r->upkeep = links->upkeep;
+    r->fanout = links->fanout;
     r->thread = thread_start("replica", replica_run, r);
 }
 

@@ -12,6 +12,7 @@ struct replica;
 struct store;
 struct store_snapshot;
 struct candidate;
+struct fanout;
 struct follow;
 struct upkeep;
 struct waiting;
@@ -69,6 +70,7 @@ struct replica_links {
     struct follow *follow;
     struct waiting *waiting;
     struct upkeep *upkeep;
+    struct fanout *fanout;
 };
 /* Before anything is said to it. */
 void replica_connect(struct replica *r, const struct replica_links *links);

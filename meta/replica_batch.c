@@ -241,7 +241,7 @@ void batch_apply(struct replica *r, int64_t revision)
         replica_drop_state(r, &e);
         return;
     }
-    replica_set_applied(r, revision);
+    replica_moved(r, revision, r->lead.epoch);
     replica_own_record(r, &r->flight_record);
 }
 

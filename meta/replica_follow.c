@@ -6,6 +6,7 @@
 #include "common/base/mem.h"
 #include "meta/candidate.h"
 #include "meta/core/keys.h"
+#include "meta/fanout.h"
 #include "meta/follow.h"
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
@@ -22,6 +23,14 @@ void replica_set_applied(struct replica *r, int64_t revision)
     atomic_store(&r->applied, revision);
     board_set_applied(r->cfg.board, revision);
     waiting_on_applied(r->waiting, revision);
+}
+
+/* What changed before anybody who waits for the revision: a watch that it opens then begins behind
+ * it. */
+void replica_moved(struct replica *r, int64_t revision, uint64_t epoch)
+{
+    fanout_applied(r->fanout, revision, epoch, store_take_changes(r->cfg.store, revision, epoch));
+    replica_set_applied(r, revision);
 }
 
 void replica_caught_up(struct replica *r, bool caught_up)
@@ -195,7 +204,7 @@ void replica_on_events(struct replica *r, const struct replica_events *e)
         replica_drop_state(r, &err);
         return;
     }
-    replica_set_applied(r, e->revision);
+    replica_moved(r, e->revision, v.has_record ? v.record.epoch : r->last.epoch);
     if (v.has_record) {
         r->last = v.record;
         r->seen_ms = e->received_ms;
@@ -254,6 +263,7 @@ void replica_on_page(struct replica *r, const struct replica_events *page, bool 
         r->broken = true;
         replica_caught_up(r, false);
         replica_set_applied(r, 0);
+        fanout_lost(r->fanout);
         e = store_load_begin(r->cfg.store);
     }
     struct etcd_kv *kvs = mem_array(page->count, sizeof *kvs);
@@ -275,6 +285,7 @@ void replica_on_page(struct replica *r, const struct replica_events *page, bool 
     r->broken = false;
     r->seen_ms = page->received_ms;
     replica_adopt_store(r);
+    fanout_listed(r->fanout, page->revision, r->last.epoch, replica_incarnation(r));
     replica_publish_leader(r, true);
     check_caught_up(r);
     lead_try_activate(r);

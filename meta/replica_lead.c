@@ -277,7 +277,7 @@ void lead_try_activate(struct replica *r)
             fail_activation(r, &e);
             return;
         }
-        replica_set_applied(r, r->beat_revision);
+        replica_moved(r, r->beat_revision, r->lead.epoch);
         replica_own_record(r, &r->beat_record);
     }
     batch_inherit_ids(r);

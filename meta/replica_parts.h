@@ -56,6 +56,7 @@ struct replica {
     struct follow *follow;
     struct waiting *waiting;
     struct upkeep *upkeep;
+    struct fanout *fanout;
     struct etcd_client *etcd;
     pthread_t thread;
     struct queue *inbox;
@@ -116,6 +117,8 @@ void replica_wake(struct replica *r);
 
 /* ---- replica_follow.c ---- */
 void replica_set_applied(struct replica *r, int64_t revision);
+/* The store holds this revision, by the leadership of `epoch`: told to all who follow the state. */
+void replica_moved(struct replica *r, int64_t revision, uint64_t epoch);
 /* A store that fails is thrown away and listed anew. */
 void replica_drop_state(struct replica *r, const struct err *why);
 void replica_caught_up(struct replica *r, bool caught_up);

@@ -14,6 +14,7 @@ void service_kv_methods(struct service_kv *s, struct rpc_method methods[SERVICE_
         {SERVICE "Put", RPC_UNARY, lead_handle_mutation, &s->put},
         {SERVICE "Delete", RPC_UNARY, lead_handle_mutation, &s->delete},
         {SERVICE "Txn", RPC_UNARY, lead_handle_mutation, &s->txn},
+        {SERVICE "Watch", RPC_SERVER_STREAM, watch_handle, &s->watch},
     };
 #undef SERVICE
     memcpy(methods, table, sizeof table);

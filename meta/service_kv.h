@@ -2,6 +2,7 @@
  * `waiting`; mutations by way of the replica. */
 #pragma once
 #include "meta/service_lead.h"
+#include "meta/service_watch.h"
 
 struct store;
 
@@ -11,8 +12,9 @@ struct service_kv {
     struct store *store;
     bool
         default_quorum; /* reads of consistency LEASE, the default of the contract, are confirmed */
+    struct service_watch watch;
     struct lead_mutation put, delete, txn; /* set by service_kv_methods */
 };
 
-#define SERVICE_KV_METHODS 5
+#define SERVICE_KV_METHODS 6
 void service_kv_methods(struct service_kv *s, struct rpc_method methods[SERVICE_KV_METHODS]);

@@ -23,19 +23,6 @@ struct view {
     uint64_t epoch;
 };
 
-/* A leader whose gate has run out for the moment asks etcd instead; everybody else refuses. */
-static void confirm_or_refuse(struct service_kv *s, struct rpc_call *call, lead_run *run)
-{
-    struct board_self self;
-    board_self(s->lead->board, &self);
-    if (self.role == ROLE_LEADER) {
-        lead_wait_confirmed(s->lead, call, run, s);
-        return;
-    }
-    struct err e = err_make(ERR_NOT_LEADER, "this member leads no more: ask again");
-    lead_refuse(s->lead, call, &e);
-}
-
 /* A snapshot of the epoch under which it may be answered: what a later leader wrote cannot be
  * missing, because the gate is looked at before, and cannot be in it, because it is looked at again
  * behind. NULL: not now. */
@@ -97,7 +84,7 @@ static bool open_current(struct service_kv *s, struct rpc_call *call, bool quoru
     else if (!quorum)
         v->snap = leased_snapshot(s, &v->epoch);
     if (!v->snap)
-        confirm_or_refuse(s, call, run);
+        lead_confirm_or_refuse(s->lead, call, run, s);
     return v->snap != NULL;
 }
 

@@ -45,15 +45,22 @@ void lead_stream_begin(struct service_lead *l, struct rpc_call *call, uint64_t e
     rpc_stream_begin(call, on_event, user, m.rows, m.count);
 }
 
-void lead_fail(struct service_lead *l, struct rpc_call *call, const struct err *e)
+void lead_fail_compacted(struct service_lead *l, struct rpc_call *call, const struct err *e,
+                         int64_t oldest_revision)
 {
     struct board_refusal known;
     board_refusal(l->board, &known);
     struct rpc_hints hints = {.leader = known.leader_addr,
                               .epoch = known.epoch,
                               .cluster = known.cluster_id,
+                              .oldest_revision = oldest_revision,
                               .not_executed = e->code == ERR_TIMEOUT};
     rpc_stream_end(call, e, &hints);
+}
+
+void lead_fail(struct service_lead *l, struct rpc_call *call, const struct err *e)
+{
+    lead_fail_compacted(l, call, e, 0);
 }
 
 void lead_refuse(struct service_lead *l, struct rpc_call *call, const struct err *otherwise)

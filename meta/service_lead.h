@@ -28,6 +28,9 @@ void lead_stream_begin(struct service_lead *l, struct rpc_call *call, uint64_t e
                        rpc_stream_fn *on_event, void *user);
 /* An error, with the leader that this member knows; ends a stream, too. */
 void lead_fail(struct service_lead *l, struct rpc_call *call, const struct err *e);
+/* The same, with the oldest revision that changes are kept from; 0: none. */
+void lead_fail_compacted(struct service_lead *l, struct rpc_call *call, const struct err *e,
+                         int64_t oldest_revision);
 /* This member takes no leader's work: the reason that the board gives, or `otherwise` if it gives
  * none any more. */
 void lead_refuse(struct service_lead *l, struct rpc_call *call, const struct err *otherwise);
@@ -41,6 +44,10 @@ bool lead_refuses(struct service_lead *l, struct rpc_call *call);
  * leadership that etcd has confirmed since the call came; 0: none. */
 typedef void lead_run(struct rpc_call *call, void *ctx, uint64_t confirmed);
 
+/* For a call that may not be answered by the gate: a leader whose gate has run out for the moment
+ * asks etcd instead, everybody else refuses. */
+void lead_confirm_or_refuse(struct service_lead *l, struct rpc_call *call, lead_run *run,
+                            void *ctx);
 /* Until etcd has confirmed this leadership; then runs with its epoch. Or answers an error. */
 void lead_wait_confirmed(struct service_lead *l, struct rpc_call *call, lead_run *run, void *ctx);
 /* Until the state holds a revision; then runs with the same `confirmed`. */

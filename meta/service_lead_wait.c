@@ -74,6 +74,18 @@ void lead_wait_confirmed(struct service_lead *l, struct rpc_call *call, lead_run
                          .waiter = {.needs_leader = true}, .call = call, .run = run, .ctx = ctx});
 }
 
+void lead_confirm_or_refuse(struct service_lead *l, struct rpc_call *call, lead_run *run, void *ctx)
+{
+    struct board_self self;
+    board_self(l->board, &self);
+    if (self.role == ROLE_LEADER) {
+        lead_wait_confirmed(l, call, run, ctx);
+        return;
+    }
+    struct err e = err_make(ERR_NOT_LEADER, "this member leads no more: ask again");
+    lead_refuse(l, call, &e);
+}
+
 void lead_wait_revision(struct service_lead *l, struct rpc_call *call, int64_t revision,
                         bool needs_leader, uint64_t confirmed, lead_run *run, void *ctx)
 {

@@ -260,6 +260,7 @@ void store_close(struct store *s)
             log_warn("%s", e.message);
     }
     dedup_index_close(&s->ids);
+    ring_draft_close(&s->changes);
     free((void *)s->state_prefix.data);
     free(s->cache_dir);
     free(s->dir);

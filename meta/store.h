@@ -8,6 +8,7 @@
 #include "meta/core/dedup.h"
 #include "meta/core/plan.h"
 
+struct ring_commit;
 struct store;
 struct store_snapshot;
 
@@ -37,6 +38,10 @@ struct err store_apply(struct store *s, int64_t revision, const struct etcd_even
                        size_t count);
 struct err store_apply_ops(struct store *s, int64_t revision, const struct etcd_op *ops,
                            size_t count, struct bytes record);
+
+/* What the last apply changed that readers may follow, with one reference; NULL: nothing, or it was
+ * taken before. `epoch` is that of the leadership which committed it. */
+struct ring_commit *store_take_changes(struct store *s, int64_t revision, uint64_t epoch);
 
 /* Replaces everything by a listing at one revision: begin empties the store (applied revision 0,
  * also after a crash half way), put takes the pages in any order, end sets the revision. Snapshots

@@ -178,6 +178,7 @@ static struct err put_kv(struct apply *a, struct bytes key, const struct etcd_kv
     if (said->version &&
         (said->version != kv.version || said->create_revision != kv.create_revision))
         return senseless(said->key, "its version is not the one that follows from the copy");
+    ring_draft_add(&a->s->changes, "kv/", key, &kv);
     return failed(a, store_put_kv(a->s, a->kv, key, &kv));
 }
 
@@ -185,6 +186,8 @@ static struct err delete_kv(struct apply *a, struct bytes key)
 {
     MDB_val at = store_val(key);
     int rc = mdb_del(a->txn, a->s->kv, &at, NULL);
+    if (rc == 0)
+        ring_draft_add(&a->s->changes, "kv/", key, NULL);
     return failed(a, rc == MDB_NOTFOUND ? 0 : rc);
 }
 
@@ -193,6 +196,7 @@ static struct err delete_kv_range(struct apply *a, struct bytes start, struct by
     MDB_val key = store_val(start), value;
     int rc = mdb_cursor_get(a->kv, &key, &value, start.len ? MDB_SET_RANGE : MDB_FIRST);
     while (rc == 0 && (end.len == 0 || bytes_compare(store_bytes(key), end) < 0)) {
+        ring_draft_add(&a->s->changes, "kv/", store_bytes(key), NULL);
         rc = mdb_cursor_del(a->kv, 0);
         if (rc == 0)
             rc = mdb_cursor_get(a->kv, &key, &value, MDB_NEXT);
@@ -289,6 +293,7 @@ static struct err apply_op(struct apply *a, const struct etcd_op *op)
 static struct err apply_begin(struct apply *a, struct store *s, int64_t revision)
 {
     *a = (struct apply){.s = s};
+    ring_draft_clear(&s->changes);
     int rc = mdb_txn_begin(s->env, NULL, 0, &a->txn);
     if (rc)
         return failed(a, rc);
@@ -356,4 +361,9 @@ struct err store_apply_ops(struct store *s, int64_t revision, const struct etcd_
     if (!err_is(&e))
         e = put_meta(&a, "record", record);
     return apply_end(&a, e);
+}
+
+struct ring_commit *store_take_changes(struct store *s, int64_t revision, uint64_t epoch)
+{
+    return ring_draft_take(&s->changes, revision, epoch);
 }

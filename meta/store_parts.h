@@ -4,6 +4,7 @@
  * meta: "format", "head" (applied revision, floor), "record" (value of `commit`), "word/<name>". */
 #pragma once
 #include "meta/core/dedup_index.h"
+#include "meta/core/ring.h"
 #include "meta/store.h"
 #include <lmdb.h>
 #include <stdatomic.h>
@@ -26,6 +27,7 @@ struct store {
     struct dedup_index ids;    /* the writer's */
     bool ids_ahead;            /* of what is committed */
     _Atomic uint64_t id_count; /* as metrics see it */
+    struct ring_draft changes; /* of the apply that is under way, or was the last; the writer's */
     _Atomic(struct store_snapshot *) idle[STORE_IDLE_SNAPSHOTS];
 };
 

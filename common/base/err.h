@@ -33,6 +33,8 @@
     X(REQUEST_ID_EXPIRED, "REQUEST_ID_EXPIRED")                                                    \
     X(NO_METHOD, "NO_METHOD")                                                                      \
     X(COMPACTED, "COMPACTED")                                                                      \
+    X(RESYNC, "RESYNC")     /* the state was replaced: what a stream has told does not go on */    \
+    X(TOO_SLOW, "TOO_SLOW") /* the reader of a stream does not keep up */                          \
     X(EPOCH_REGRESSION, "EPOCH_REGRESSION")                                                        \
     /* between programs and the machine they run on */                                             \
     X(TIMEOUT, "TIMEOUT")                                                                          \

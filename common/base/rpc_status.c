@@ -24,6 +24,7 @@ static struct row row_of(enum err_code code)
     case ERR_LOST:
         return (struct row){RPC_UNAVAILABLE, RPC_EFFECT_UNKNOWN};
     case ERR_OVERLOADED:
+    case ERR_TOO_SLOW:
     case ERR_NO_SPACE:
         return (struct row){RPC_RESOURCE_EXHAUSTED, RPC_EFFECT_NONE};
     case ERR_STALE_EPOCH:
@@ -46,6 +47,7 @@ static struct row row_of(enum err_code code)
     case ERR_REQUEST_ID_EXPIRED:
         return (struct row){RPC_OUT_OF_RANGE, RPC_EFFECT_UNKNOWN};
     case ERR_COMPACTED:
+    case ERR_RESYNC:
         return (struct row){RPC_OUT_OF_RANGE, RPC_EFFECT_NONE};
     case ERR_NO_METHOD:
         return (struct row){RPC_UNIMPLEMENTED, RPC_EFFECT_NONE};

@@ -361,7 +361,7 @@ void rpc_reply(struct rpc_call *call, struct bytes message, const struct rpc_met
 {
     PRE(!call->stream);
     rpc_outgoing_add_all(&call->initial, initial, n);
-    rpc_core_message_init(&call->message, message);
+    rpc_core_message_init(&call->message, rpc_core_slice(message));
     call->has_message = true;
     answer(call);
 }
@@ -411,4 +411,6 @@ void rpc_call_set_failure(struct rpc_call *call, const struct err *e, const stru
     add_text(o, "baton-cluster", h->cluster);
     add_number(o, "grpc-retry-pushback-ms", h->pushback_ms > 0 ? (uint64_t)h->pushback_ms : 0);
     add_text(o, "baton-request-id", h->request_id);
+    if (h->oldest_revision > 0)
+        add_number(o, "baton-oldest-revision", (uint64_t)h->oldest_revision);
 }

@@ -81,12 +81,12 @@ struct bytes rpc_core_find(const grpc_metadata_array *metadata, const char *key)
     return BYTES_NONE;
 }
 
-void rpc_core_message_init(grpc_byte_buffer *b, struct bytes message)
+void rpc_core_message_init(grpc_byte_buffer *b, grpc_slice message)
 {
     *b = (grpc_byte_buffer){.type = GRPC_BB_RAW};
     b->data.raw.compression = GRPC_COMPRESS_NONE;
     grpc_slice_buffer_init(&b->data.raw.slice_buffer);
-    grpc_slice_buffer_add(&b->data.raw.slice_buffer, rpc_core_slice(message));
+    grpc_slice_buffer_add(&b->data.raw.slice_buffer, message);
 }
 
 void rpc_core_message_close(grpc_byte_buffer *b)

@@ -49,9 +49,9 @@ void rpc_outgoing_clear(struct rpc_outgoing *o);
 /* The first value under a key; data NULL when there is none. */
 struct bytes rpc_core_find(const grpc_metadata_array *metadata, const char *key);
 
-/* A message on its way out, made of one copied slice, without asking the heap for the buffer
- * itself. */
-void rpc_core_message_init(grpc_byte_buffer *b, struct bytes message);
+/* A message on its way out, made of one slice (which it takes), without asking the heap for the
+ * buffer itself. */
+void rpc_core_message_init(grpc_byte_buffer *b, grpc_slice message);
 void rpc_core_message_close(grpc_byte_buffer *b);
 
 /* The bytes of a message in one piece: those of the buffer itself, or a copy in *flat (free it). */

@@ -11,7 +11,7 @@ void rpc_outcall_init(struct rpc_outcall *c, struct rpc_channel *ch, struct byte
                       const struct rpc_metadata *metadata, size_t n)
 {
     c->channel = ch;
-    rpc_core_message_init(&c->request, request);
+    rpc_core_message_init(&c->request, rpc_core_slice(request));
     rpc_outgoing_add_all(&c->metadata, metadata, n);
     grpc_metadata_array_init(&c->initial);
     grpc_metadata_array_init(&c->trailing);

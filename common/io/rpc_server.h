@@ -105,6 +105,15 @@ void rpc_stream_receive(struct rpc_call *call);
 /* Queues one message. false: the queue holds max_stream_bytes, or the reader is gone; nothing was
  * queued. */
 bool rpc_stream_send(struct rpc_call *call, struct bytes message);
+/* A message for many streams, whose bytes are held once however many they are: sent as often as
+ * one likes, on any thread, and dropped by its maker, who need not wait until it is written. */
+struct rpc_shared;
+struct rpc_shared *rpc_shared_new(struct bytes message); /* copies */
+void rpc_shared_drop(struct rpc_shared *message);        /* NULL is allowed */
+struct bytes rpc_shared_bytes(const struct rpc_shared *message);
+bool rpc_stream_send_shared(struct rpc_call *call, struct rpc_shared *message);
+/* Bytes queued or being written. */
+size_t rpc_stream_queued_bytes(struct rpc_call *call);
 /* Messages queued or being written. 0: what is sent now goes out at once, so a sender of states
  * that waits for 0 (or for WRITABLE) always sends the newest. */
 size_t rpc_stream_pending(const struct rpc_call *call);

@@ -48,8 +48,7 @@ struct rpc_server {
 
 struct rpc_message {
     struct rpc_message *next;
-    size_t len;
-    uint8_t data[];
+    grpc_slice bytes;
 };
 
 /* Of a stream; guarded by its lock, but for what is marked atomic. */

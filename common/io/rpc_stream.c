@@ -48,11 +48,11 @@ static void start_write(struct rpc_call *call, const grpc_op *op)
     rpc_call_batch(call, op, 1, &call->written);
 }
 
-static void write_message(struct rpc_call *call, struct bytes message)
+static void write_message(struct rpc_call *call, grpc_slice message)
 {
+    call->stream->writing_bytes = GRPC_SLICE_LENGTH(message);
     rpc_core_message_init(&call->message, message);
     call->has_message = true;
-    call->stream->writing_bytes = message.len;
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
     op.data.send_message.send_message = &call->message;
     start_write(call, &op);
@@ -85,7 +85,8 @@ static void drop_queued(struct rpc_stream *st)
 {
     while (st->queue) {
         struct rpc_message *m = queue_pop(st);
-        count_written(st, m->len);
+        count_written(st, GRPC_SLICE_LENGTH(m->bytes));
+        grpc_slice_unref(m->bytes);
         free(m);
     }
 }
@@ -98,19 +99,17 @@ static void advance(struct rpc_call *call)
         return;
     if (st->queue) {
         struct rpc_message *m = queue_pop(st);
-        write_message(call, bytes_of(m->data, m->len));
+        write_message(call, m->bytes);
         free(m);
     } else if (st->finishing && !st->finished) {
         write_status(call);
     }
 }
 
-static void enqueue(struct rpc_stream *st, struct bytes message)
+static void enqueue(struct rpc_stream *st, grpc_slice message)
 {
-    struct rpc_message *m = mem_alloc(sizeof *m + message.len);
-    m->len = message.len;
-    if (message.len)
-        memcpy(m->data, message.data, message.len);
+    struct rpc_message *m = mem_alloc(sizeof *m);
+    m->bytes = message;
     if (st->tail)
         st->tail->next = m;
     else
@@ -118,17 +117,18 @@ static void enqueue(struct rpc_stream *st, struct bytes message)
     st->tail = m;
 }
 
-bool rpc_stream_send(struct rpc_call *call, struct bytes message)
+/* Takes the slice when it answers true. */
+static bool send_slice(struct rpc_call *call, grpc_slice message)
 {
     struct rpc_stream *st = call->stream;
-    size_t limit = call->queue->server->max_stream_bytes;
+    size_t limit = call->queue->server->max_stream_bytes, len = GRPC_SLICE_LENGTH(message);
     pthread_mutex_lock(&st->lock);
     PRE(!st->ended);
     /* one message is always taken, else a large one could never be sent */
-    bool fits = st->queued_bytes == 0 || st->queued_bytes + message.len <= limit;
+    bool fits = st->queued_bytes == 0 || st->queued_bytes + len <= limit;
     bool taken = fits && !st->closed && !st->drained;
     if (taken) {
-        st->queued_bytes += message.len;
+        st->queued_bytes += len;
         __atomic_fetch_add(&st->pending, 1, __ATOMIC_RELAXED);
         if (st->writing)
             enqueue(st, message);
@@ -137,6 +137,57 @@ bool rpc_stream_send(struct rpc_call *call, struct bytes message)
     }
     pthread_mutex_unlock(&st->lock);
     return taken;
+}
+
+bool rpc_stream_send(struct rpc_call *call, struct bytes message)
+{
+    grpc_slice copy = rpc_core_slice(message);
+    bool taken = send_slice(call, copy);
+    if (!taken)
+        grpc_slice_unref(copy);
+    return taken;
+}
+
+/* C core counts who holds the slice. */
+struct rpc_shared {
+    grpc_slice bytes;
+};
+
+struct rpc_shared *rpc_shared_new(struct bytes message)
+{
+    struct rpc_shared *m = mem_alloc(sizeof *m);
+    m->bytes = rpc_core_slice(message);
+    return m;
+}
+
+void rpc_shared_drop(struct rpc_shared *m)
+{
+    if (!m)
+        return;
+    grpc_slice_unref(m->bytes);
+    free(m);
+}
+
+struct bytes rpc_shared_bytes(const struct rpc_shared *m)
+{
+    return rpc_core_view(&m->bytes);
+}
+
+bool rpc_stream_send_shared(struct rpc_call *call, struct rpc_shared *m)
+{
+    grpc_slice held = grpc_slice_ref(m->bytes);
+    bool taken = send_slice(call, held);
+    if (!taken)
+        grpc_slice_unref(held);
+    return taken;
+}
+
+size_t rpc_stream_queued_bytes(struct rpc_call *call)
+{
+    pthread_mutex_lock(&call->stream->lock);
+    size_t bytes = call->stream->queued_bytes;
+    pthread_mutex_unlock(&call->stream->lock);
+    return bytes;
 }
 
 size_t rpc_stream_pending(const struct rpc_call *call)

@@ -61,7 +61,7 @@ static bool client_send(struct client *c, struct bytes message)
 {
     grpc_byte_buffer b;
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
-    rpc_core_message_init(&b, message);
+    rpc_core_message_init(&b, rpc_core_slice(message));
     op.data.send_message.send_message = &b;
     bool sent = client_do(c, &op);
     rpc_core_message_close(&b);

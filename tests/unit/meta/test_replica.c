@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "meta/candidate.h"
 #include "meta/core/keys.h"
+#include "meta/fanout.h"
 #include "meta/follow.h"
 #include "meta/replica_parts.h"
 #include "meta/upkeep.h"
@@ -59,6 +60,19 @@ void waiting_on_confirmed(struct waiting *w, uint64_t epoch, uint64_t ticket)
 }
 
 void waiting_on_applied(struct waiting *w, int64_t revision)
+{
+}
+
+void fanout_applied(struct fanout *f, int64_t revision, uint64_t epoch, struct ring_commit *c)
+{
+    ring_commit_drop(c);
+}
+
+void fanout_lost(struct fanout *f)
+{
+}
+
+void fanout_listed(struct fanout *f, int64_t revision, uint64_t epoch, uint64_t incarnation)
 {
 }
 
