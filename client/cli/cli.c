@@ -38,10 +38,10 @@ static const struct option_row global_rows[GLOBAL_ROWS] = {
 };
 
 const struct command *const commands[] = {
-    &command_leader,    &command_members, &command_status, &command_history, &command_transfer,
-    &command_member_rm, &command_get,     &command_put,    &command_del,     &command_range,
-    &command_txn,       &command_recover, &command_export, &command_import,  &command_bench,
-    &command_version,   &command_help,
+    &command_leader,    &command_members,    &command_status,  &command_history, &command_transfer,
+    &command_member_rm, &command_get,        &command_put,     &command_del,     &command_range,
+    &command_txn,       &command_recover,    &command_export,  &command_import,  &command_top,
+    &command_bench,     &command_completion, &command_version, &command_help,
 };
 const size_t command_count = sizeof commands / sizeof *commands;
 

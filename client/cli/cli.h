@@ -41,7 +41,8 @@ extern const struct command command_leader, command_members, command_status, com
 extern const struct command command_transfer, command_member_rm;
 extern const struct command command_get, command_put, command_del, command_range, command_txn;
 extern const struct command command_recover, command_export, command_import;
-extern const struct command command_bench, command_version, command_help;
+extern const struct command command_top, command_bench, command_completion, command_version,
+    command_help;
 
 /* Prints the error; the exit code that stands for it. */
 int cli_fail(const struct err *e);

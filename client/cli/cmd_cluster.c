@@ -1,13 +1,8 @@
 /* leader, members, status, history, transfer, member rm. */
-#include "client/cli/output.h"
+#include "client/cli/cluster_output.h"
 #include "common/base/clock.h"
 #include <stdio.h>
 #include <string.h>
-
-static void add_flag(struct json_object *to, const char *name, bool value)
-{
-    json_object_object_add(to, name, json_object_new_boolean(value));
-}
 
 static int run_leader(struct cli *cli, char **words, int count)
 {
@@ -21,7 +16,7 @@ static int run_leader(struct cli *cli, char **words, int count)
     if (baton_leader(cli->api, NULL, &said, &err) != 0)
         return cli_fail_api(&err);
     struct json_object *o = json_object_new_object();
-    add_flag(o, "known", said.known);
+    output_add_flag(o, "known", said.known);
     output_add_text(o, "id", said.id);
     output_add_text(o, "addr", said.addr);
     output_add_number(o, "epoch", (int64_t)said.epoch);
@@ -35,28 +30,6 @@ const struct command command_leader = {.name = "leader",
                                        .about = "Who leads, as the first address says that knows.",
                                        .footer = "Exit code 4 when no leader is known now.",
                                        .run = run_leader};
-
-static const char *role_word(enum baton_role role)
-{
-    static const char *const words[] = {"unknown",    "follower", "candidate",
-                                        "activating", "leader",   "stepping-down"};
-    return words[role];
-}
-
-static struct json_object *member_json(const struct baton_member *m)
-{
-    struct json_object *o = json_object_new_object();
-    output_add_text(o, "id", m->id);
-    output_add_text(o, "addr", m->addr);
-    output_add_text(o, "role", role_word(m->role));
-    output_add_number(o, "epoch", (int64_t)m->epoch);
-    output_add_number(o, "applied_revision", m->applied_revision);
-    output_add_number(o, "lag", m->lag);
-    output_add_text(o, "http_addr", m->http_addr);
-    output_add_text(o, "version", m->version);
-    output_add_number(o, "started_unix_ms", m->started_unix_ms);
-    return o;
-}
 
 static int run_members(struct cli *cli, char **words, int count)
 {
@@ -93,7 +66,7 @@ static struct json_object *status_json(struct cli *cli, const char *addr, bool *
     int64_t before = clock_mono_us();
     struct err e = client_ask(cli->client, addr, cli_deadline(cli), &said);
     output_add_text(o, "addr", addr);
-    add_flag(o, "ok", !err_is(&e));
+    output_add_flag(o, "ok", !err_is(&e));
     output_add_number(o, "answered_us", clock_mono_us() - before);
     output_add_text(o, "member", said.member_id);
     output_add_text(o, "leader", said.id);

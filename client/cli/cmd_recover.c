@@ -33,18 +33,13 @@ struct found {
     struct member_restore said;
 };
 
-static void add_flag(struct json_object *to, const char *name, bool value)
-{
-    json_object_object_add(to, name, json_object_new_boolean(value));
-}
-
 static struct json_object *found_json(const struct found *f)
 {
     struct json_object *o = json_object_new_object();
     output_add_text(o, "addr", f->addr);
     output_add_text(o, "member", f->said.id);
-    add_flag(o, "refuses", f->said.refused);
-    add_flag(o, "ran_before", f->said.ran_before);
+    output_add_flag(o, "refuses", f->said.refused);
+    output_add_flag(o, "ran_before", f->said.ran_before);
     output_add_number(o, "epoch", (int64_t)f->said.epoch);
     output_add_number(o, "commit", (int64_t)f->said.seq);
     output_add_number(o, "incarnation", (int64_t)f->said.incarnation);
@@ -157,7 +152,7 @@ static int finish(const struct cli *cli, struct json_object *rows,
                                             {"incarnation", "incarnation", COLUMN_PLAIN},
                                             {"epochs above", "epoch_floor", COLUMN_PLAIN}};
     struct json_object *o = json_object_new_object();
-    add_flag(o, "recovered", done->written);
+    output_add_flag(o, "recovered", done->written);
     output_add_number(o, "incarnation", (int64_t)done->incarnation);
     output_add_number(o, "epoch_floor", (int64_t)done->epoch_floor);
     if (rows)
@@ -170,7 +165,7 @@ static int explain(struct json_object *rows, uint64_t epoch)
 {
     struct json_object *o = rows ? json_object_new_object() : NULL;
     if (o) {
-        add_flag(o, "recovered", false);
+        output_add_flag(o, "recovered", false);
         json_object_object_add(o, "members", rows);
         output_json(o);
     }

@@ -118,6 +118,11 @@ void output_add_number(struct json_object *to, const char *name, int64_t value)
     json_object_object_add(to, name, json_object_new_int64(value));
 }
 
+void output_add_flag(struct json_object *to, const char *name, bool value)
+{
+    json_object_object_add(to, name, json_object_new_boolean(value));
+}
+
 void output_json(struct json_object *value)
 {
     puts(json_object_to_json_string_ext(value,
@@ -150,10 +155,22 @@ static void put_cell(struct buf *out, struct json_object *row, const struct colu
 
 #define COLUMNS_MAX 16
 
-static void print_table(struct json_object *list, const struct column *columns, size_t count)
+/* One cell, and the blanks up to the next; nothing behind the last one. */
+static void put_padded(struct buf *out, const char *text, size_t len, size_t width, bool last)
+{
+    buf_append(out, text, len);
+    for (; !last && len < width + 2; len++)
+        buf_byte(out, ' ');
+    if (last)
+        buf_byte(out, '\n');
+}
+
+void output_table(struct json_object *list, const struct column *columns, size_t count,
+                  struct buf *out)
 {
     size_t rows = json_object_array_length(list), width[COLUMNS_MAX];
     struct buf cell = {0};
+    count = count < COLUMNS_MAX ? count : COLUMNS_MAX;
     for (size_t c = 0; c < count; c++) {
         width[c] = strlen(columns[c].title);
         for (size_t r = 0; r < rows; r++) {
@@ -162,13 +179,11 @@ static void print_table(struct json_object *list, const struct column *columns, 
         }
     }
     for (size_t c = 0; c < count; c++)
-        printf("%-*s%s", c + 1 < count ? (int)width[c] : 0, columns[c].title,
-               c + 1 < count ? "  " : "\n");
+        put_padded(out, columns[c].title, strlen(columns[c].title), width[c], c + 1 == count);
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < count; c++) {
             put_cell(&cell, json_object_array_get_idx(list, r), &columns[c]);
-            printf("%-*s%s", c + 1 < count ? (int)width[c] : 0, (const char *)cell.data,
-                   c + 1 < count ? "  " : "\n");
+            put_padded(out, (const char *)cell.data, cell.len, width[c], c + 1 == count);
         }
     buf_close(&cell);
 }
@@ -180,7 +195,10 @@ void output_list(const struct cli *cli, struct json_object *list, const struct c
         output_json(list);
         return;
     }
-    print_table(list, columns, count < COLUMNS_MAX ? count : COLUMNS_MAX);
+    struct buf table = {0};
+    output_table(list, columns, count, &table);
+    fwrite(table.data, 1, table.len, stdout);
+    buf_close(&table);
     json_object_put(list);
 }
 

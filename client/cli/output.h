@@ -17,9 +17,13 @@ bool output_get_bytes(struct json_object *from, const char *name, struct arena *
                       struct baton_bytes *out);
 void output_add_text(struct json_object *to, const char *name, const char *value);
 void output_add_number(struct json_object *to, const char *name, int64_t value);
+void output_add_flag(struct json_object *to, const char *name, bool value);
 
 /* One line of JSON on stdout; consumes the value. */
 void output_json(struct json_object *value);
+/* An array of objects as lines: titles, then a line for each, in columns. */
+void output_table(struct json_object *list, const struct column *columns, size_t count,
+                  struct buf *out);
 /* An array of objects as JSON, or with these columns as a table; consumes it. */
 void output_list(const struct cli *cli, struct json_object *list, const struct column *columns,
                  size_t count);

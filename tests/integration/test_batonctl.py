@@ -124,6 +124,21 @@ class Commands(ClusterTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"without http://", done.stderr)
 
+    def test_completion(self):
+        def offered(*words):
+            shell = '. <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _batonctl; echo "${COMPREPLY[@]}"'
+            done = subprocess.run(["bash", "-c", shell, BATONCTL, "batonctl", *words], capture_output=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            return done.stdout.decode().split()
+
+        self.assertEqual(offered("k"), ["kv"])
+        self.assertEqual(offered("kv", "ra"), ["range"])
+        self.assertEqual(offered("--addr", "h:1", "help", "kv", "ra"), ["range"])
+        self.assertEqual(offered("kv", "range", "-o", "json", "--l"), ["--limit"])
+        self.assertEqual(offered("kv", "range", "--key"), ["--keys-only"])
+        self.assertEqual(offered("leader", "--l"), [])
+        self.fails(2, "completion", "csh", says="bash is what there is")
+
     def test_transactions(self):
         clauses = ("if lock version = 0", "put lock me", "else get lock")
         self.assertTrue(self.ok("kv", "txn", *clauses)["succeeded"])
