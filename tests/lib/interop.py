@@ -7,16 +7,19 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 
-from cluster import DEADLINE_S, SOURCE, ClusterTest
+from cluster import DEADLINE_S, SOURCE, ClusterTest, script, wait_until
+from processes import is_stopped
 
 FOLDER = os.path.join(SOURCE, "tests", "interop")
 GO_LIBRARIES = "/usr/share/gocode"  # where Debian's packages of Go put them
 
+LOOPS_WAITING = 10  # of those that a program has in "calls across kills"
 # What every program must show; they are described in tests/interop/README.md.
 CASES = ["unary", "metadata", "request id", "server stream", "errors", "refusal of a follower", "large values",
          "many calls on one channel", "deadline of a call", "deadline of a stream", "cancelled call", "cancelled stream",
@@ -94,6 +97,19 @@ class InteropTest(ClusterTest):
         cluster.restart(fault.name)
         return {}
 
+    def _kill_in_calls(self, cluster):
+        """The same while its answers are waited for: it is stopped first, until most of the loops have come to wait."""
+        name, epoch = cluster.wait_leader()
+        process = cluster.process(name)
+        child = process.child()
+        os.kill(child, signal.SIGSTOP)
+        wait_until(f"{name} stops", lambda: is_stopped(child))
+        wait_until("calls wait for it", lambda: cluster.metric("p1", "baton_proxy_calls") >= LOOPS_WAITING)
+        script.kill_member(process, hard=False)
+        cluster.wait_leader(above_epoch=epoch)
+        cluster.restart(name)
+        return {}
+
     def _pause(self, cluster):
         """No member answers until they are resumed."""
         self._paused = list(cluster.members)
@@ -115,7 +131,8 @@ class InteropTest(ClusterTest):
         return {"follower": follower, "leader": cluster.members[leader]}
 
     def _provide(self, cluster, need):
-        needs = {"kill": self._kill, "pause": self._pause, "resume": self._resume, "follower": self._follower}
+        needs = {"kill": self._kill, "kill in calls": self._kill_in_calls, "pause": self._pause,
+                 "resume": self._resume, "follower": self._follower}
         return needs[need](cluster)
 
     # Running it.
@@ -133,7 +150,7 @@ class InteropTest(ClusterTest):
         return told
 
     def run_client(self, argv, env=None):
-        cluster = self.cluster(ttl=5)
+        cluster = self.cluster(ttl=10)
         with subprocess.Popen([*argv, cluster.proxy], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               env={**os.environ, **(env or {})}) as client:
             watchdog = threading.Timer(4 * DEADLINE_S, client.kill)

@@ -365,7 +365,7 @@ func (c *client) callsAcrossKills() {
 	l := startLoad(c)
 	for i := 0; i < 2; i++ {
 		l.waitCalls(callsBetweenKills)
-		need("kill")
+		need("kill in calls")
 		l.waitCalls(callsBetweenKills)
 	}
 	l.stop()

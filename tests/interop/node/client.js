@@ -271,7 +271,7 @@ const cases = {
         await load.start();
         for (let i = 0; i < 2; i++) {
             await load.waitCalls(CALLS_BETWEEN_KILLS);
-            await need("kill");
+            await need("kill in calls");
             await load.waitCalls(CALLS_BETWEEN_KILLS);
         }
         await load.stop();

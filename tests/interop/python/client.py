@@ -202,7 +202,7 @@ class Client:
         load = Load(self)
         for _ in range(2):
             load.wait_calls(CALLS_BETWEEN_KILLS)
-            need("kill")
+            need("kill in calls")
             load.wait_calls(CALLS_BETWEEN_KILLS)
         load.stop()
         check(not load.errors, f"{len(load.errors)} errors of {load.calls} calls: {load.errors[:3]}")
