@@ -51,6 +51,7 @@ struct candidate {
     pthread_t thread;
     _Atomic bool stopping;
     _Atomic int64_t lease;
+    uint64_t told_epoch;          /* that the guardian was told last, or is to be told; 0: none */
     _Atomic int64_t last_turn_ms; /* the keeper renews the lease of a thread that goes on only */
     struct log_limit limit;
 };
@@ -94,6 +95,22 @@ static void on_reply(void *arg, struct etcd_reply *reply)
         decode_answer(q, reply->body, item);
     queue_push_always(q->c->items, item);
     free(q);
+}
+
+/* A takeover that the guardian knows nothing of would last for a TTL if this process died of it. */
+static bool is_unguarded(struct candidate *c)
+{
+    return c->cfg.guardian && !guardian_heard(c->cfg.guardian) && c->told_epoch;
+}
+
+static void refuse(struct candidate *c, const struct election_call *call)
+{
+    struct item *item = mem_alloc(sizeof *item);
+    item->event.kind = ELECTION_ANSWERED;
+    item->event.call = call->id;
+    item->event.err =
+        err_make(ERR_UNREACHABLE, "the guardian does not listen: this member takes nothing over");
+    queue_push_always(c->items, item);
 }
 
 static void ask(struct candidate *c, const struct election_call *call)
@@ -141,7 +158,10 @@ static void carry_out(struct candidate *c, const struct election_action *a)
     void *ctx = c->cfg.ctx;
     switch (a->kind) {
     case ELECTION_CALL:
-        ask(c, &a->call);
+        if (is_unguarded(c))
+            refuse(c, &a->call);
+        else
+            ask(c, &a->call);
         break;
     case ELECTION_KEEP:
         keeper_keep(c->keeper, a->lease, a->every_ms);
@@ -149,6 +169,7 @@ static void carry_out(struct candidate *c, const struct election_action *a)
     case ELECTION_TELL:
         if (c->cfg.guardian)
             guardian_tell(c->cfg.guardian, a->lease, &a->release);
+        c->told_epoch = a->release.epoch;
         break;
     case ELECTION_CLOSE_GATE:
         hooks->close_gate(ctx, a->epoch);

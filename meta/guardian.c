@@ -34,6 +34,8 @@ _Static_assert(sizeof(struct message) <= PIPE_BUF, "messages of several threads 
 
 struct guardian_link {
     int fd;
+    struct message will; /* the last one; it may not be in the pipe yet */
+    bool heard;
     void (*close_gate)(void *arg);
     void *arg;
 };
@@ -52,16 +54,27 @@ struct guardian {
 
 /* ---- in the child ---- */
 
-static void write_message(struct guardian_link *link, const struct message *m)
+/* False when the pipe is full. A guardian that is gone takes its child with it. */
+static bool write_message(struct guardian_link *link, const struct message *m)
 {
-    while (write(link->fd, m, sizeof *m) < 0 && errno == EINTR)
+    ssize_t n;
+    while ((n = write(link->fd, m, sizeof *m)) < 0 && errno == EINTR)
         ;
+    return n >= 0 || errno != EAGAIN;
+}
+
+bool guardian_heard(struct guardian_link *link)
+{
+    if (!link->heard)
+        link->heard = write_message(link, &link->will);
+    return link->heard;
 }
 
 void guardian_tell(struct guardian_link *link, int64_t lease, const struct released *release)
 {
-    struct message m = {.kind = WILL, .lease = lease, .release = *release};
-    write_message(link, &m);
+    link->will = (struct message){.kind = WILL, .lease = lease, .release = *release};
+    link->heard = false;
+    guardian_heard(link);
 }
 
 void guardian_tell_token(struct guardian_link *link, const char *token)
@@ -243,7 +256,8 @@ static int run_parent(const struct guardian_config *cfg, pid_t child, int pipe_e
 static int run_child(int pipe_end, pid_t parent, const sigset_t *mask,
                      int (*child_main)(struct guardian_link *, void *), void *arg)
 {
-    struct guardian_link link = {.fd = pipe_end};
+    struct guardian_link link = {.fd = pipe_end, .heard = true};
+    fcntl(pipe_end, F_SETFL, O_NONBLOCK);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);  /* it died before it could be watched */

@@ -25,11 +25,15 @@ int guardian_run(const struct guardian_config *cfg,
 
 /* In the child, any one thread at a time. What to let go if this process dies from now on: the
  * election key of `lease` and the lease, and, when epoch is not 0, that leadership. lease 0:
- * nothing. Returns once it is in the pipe. */
+ * nothing. Never waits: a guardian that does not read (it is stopped, but its child is not) has a
+ * full pipe after a while, and what was told last is kept for guardian_heard. */
 void guardian_tell(struct guardian_link *link, int64_t lease, const struct released *release);
+/* In the same thread. False while what was told last does not get into the pipe: the guardian would
+ * let go something older. */
+bool guardian_heard(struct guardian_link *link);
 
 /* In the child, any thread: the newest token of its login, so that the guardian need not ask for
- * one when every millisecond counts. */
+ * one when every millisecond counts. A full pipe drops it: then it asks. */
 void guardian_tell_token(struct guardian_link *link, const char *token);
 
 /* In the child: a fatal signal first calls close_gate (async-signal-safe: it must stop all reads),

@@ -112,6 +112,34 @@ static int aborts(struct guardian_link *link, void *arg)
     abort();
 }
 
+/* 1.5 MB of messages: no pipe takes so many. */
+static int tells_a_guardian_that_is_stopped(struct guardian_link *link, void *arg)
+{
+    struct released release = {.epoch = 1, .nonce = "00000000000000000000000000000001"};
+    kill(getppid(), SIGSTOP);
+    for (int i = 0; i < 750; i++, release.epoch++)
+        guardian_tell(link, 42, &release);
+    say(arg, guardian_heard(link) ? 'h' : 'f');
+    kill(getppid(), SIGCONT);
+    while (!guardian_heard(link))
+        poll(NULL, 0, 1);
+    say(arg, 'h');
+    return 7;
+}
+
+static void nobody_waits_for_a_guardian_that_is_stopped(void **state)
+{
+    int said;
+    (void)state;
+    pid_t pid = start_guardian(tells_a_guardian_that_is_stopped, &said);
+    assert_int_equal(next_said(said), 'f');
+    assert_int_equal(next_said(said), 'h');
+    int status = wait_status(pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+    close(said);
+}
+
 static void returns_the_members_status(void **state)
 {
     int said;
@@ -167,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(returns_the_members_status),
+        cmocka_unit_test(nobody_waits_for_a_guardian_that_is_stopped),
         cmocka_unit_test(closes_the_gate_before_a_fatal_signal_ends_the_member),
         cmocka_unit_test(passes_signals_on_once),
         cmocka_unit_test(takes_the_member_with_it),
