@@ -412,9 +412,7 @@ static void on_refused(struct commit *c, const struct attempt *a, const struct e
 {
     if (a->kind == COMMIT_TXN_BATCH) {
         on_batch_refused(c, err, now_ms, out);
-    } else if (c->phase == PROBING) {
-        finish(c, (struct commit_outcome){.kind = COMMIT_NEVER, .err = *err}, out);
-    } else {
+    } else { /* whoever wants a probe would begin another one at once, so the pause is made here */
         c->probe_next = a->kind == COMMIT_TXN_SETTLE;
         c->next_ms = now_ms + backoff_next_ms(&c->backoff, &c->rng);
     }

@@ -473,14 +473,26 @@ static void probes_notice_the_end(void **state)
     assert_false(commit_may_begin(c));
 }
 
-static void a_refused_probe_is_no_end(void **state)
+/* Who waits for it would begin another one at once: at etcd's rate of refusals. */
+static void a_refused_probe_is_tried_again_after_a_pause(void **state)
 {
     struct commit *c = *state;
     struct commit_effects out;
+    int sent = 1;
     commit_begin_probe(c, 1000, &out);
-    out = fail_with(c, out.attempt.attempt, ERR_DENIED, 1010);
-    assert_done(&out, COMMIT_NEVER);
-    assert_true(commit_may_begin(c));
+    for (int64_t now_ms = 1001; now_ms < 3000; now_ms++)
+        if (out.send) {
+            out = fail_with(c, out.attempt.attempt, ERR_DENIED, now_ms);
+            assert_false(out.send || out.done);
+        } else {
+            out = tick(c, now_ms);
+            sent += out.send;
+        }
+    assert_in_range(sent, 5, 20);
+    while (!out.send)
+        out = tick(c, commit_next_ms(c));
+    out = succeed(c, out.attempt.attempt, 60, 4000);
+    assert_done(&out, COMMIT_APPLIED);
 }
 
 #define ROW(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -510,7 +522,7 @@ int main(void)
         ROW(giving_up_says_that_it_is_unknown),
         ROW(probes_prove_and_renew_nothing),
         ROW(probes_notice_the_end),
-        ROW(a_refused_probe_is_no_end),
+        ROW(a_refused_probe_is_tried_again_after_a_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
