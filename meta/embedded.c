@@ -1,10 +1,12 @@
 #include "meta/embedded.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/mem.h"
 #include "meta/core/alone.h"
 #include "meta/core/keys.h"
 #include "meta/store.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CLUSTER_WORD "cluster"
@@ -81,6 +83,53 @@ static void hand_over(struct leadership *out, const char *prefix, const struct r
     record_bytes_encode(&out->takeover, record);
 }
 
+/* What a takeover changes: its own entry of the history, and those that are no longer kept. There
+ * are many of them when the epoch lies far above the one before it. */
+struct changes {
+    const char *prefix;
+    uint64_t epoch;
+    struct etcd_op *ops; /* each owns its key */
+    size_t count;
+};
+
+static void change_history(struct changes *c, enum etcd_op_kind kind, uint64_t epoch,
+                           struct bytes value)
+{
+    char room[KEY_MAX];
+    struct bytes key = keys_history(room, c->prefix, epoch);
+    c->ops = mem_resize(c->ops, (c->count + 1) * sizeof *c->ops);
+    key.data = mem_dup(key.data, key.len);
+    c->ops[c->count++] = (struct etcd_op){.kind = kind, .key = key, .value = value};
+}
+
+static bool drop_outdated(void *arg, struct bytes name, struct bytes value)
+{
+    struct changes *c = arg;
+    uint64_t epoch;
+    (void)value;
+    if (keys_rest_number(name, BYTES_NONE, &epoch) && epoch + HISTORY_KEPT <= c->epoch)
+        change_history(c, ETCD_OP_DELETE, epoch, BYTES_NONE);
+    return true;
+}
+
+static struct err apply_takeover(struct store *store, const char *prefix, int64_t revision,
+                                 const struct alone_takeover *takeover, struct bytes record)
+{
+    struct changes c = {.prefix = prefix, .epoch = takeover->next.epoch};
+    struct buf entry = {0};
+    history_encode(&takeover->history, &entry);
+    change_history(&c, ETCD_OP_PUT, c.epoch, buf_view(&entry));
+    struct store_snapshot *snap = store_snapshot_open(store);
+    store_history(snap, drop_outdated, &c);
+    store_snapshot_close(snap);
+    struct err e = store_apply_ops(store, revision, c.ops, c.count, record);
+    for (size_t i = 0; i < c.count; i++)
+        free((void *)c.ops[i].key.data);
+    free(c.ops);
+    buf_close(&entry);
+    return e;
+}
+
 struct err embedded_take_over(struct store *store, const char *prefix,
                               const struct member_info *self, const struct cluster *cluster,
                               const char *reason, struct leadership *out)
@@ -88,8 +137,6 @@ struct err embedded_take_over(struct store *store, const char *prefix,
     struct alone_takeover takeover;
     struct record last;
     struct rng rng;
-    struct buf entry = {0};
-    char entry_key[KEY_MAX], oldest_key[KEY_MAX];
     int64_t revision;
     struct err e = read_last(store, &last, &revision);
     if (err_is(&e))
@@ -97,16 +144,6 @@ struct err embedded_take_over(struct store *store, const char *prefix,
     rng_seed_os(&rng);
     alone_take_over(&takeover, cluster, &last, revision, self, reason, &rng);
     takeover.history.started_unix_ms = clock_unix_ms();
-    history_encode(&takeover.history, &entry);
-    uint64_t epoch = takeover.next.epoch;
-    const struct etcd_op ops[] = {
-        {.kind = ETCD_OP_PUT,
-         .key = keys_history(entry_key, prefix, epoch),
-         .value = buf_view(&entry)},
-        {.kind = ETCD_OP_DELETE,
-         .key = keys_history(oldest_key, prefix, epoch > HISTORY_KEPT ? epoch - HISTORY_KEPT : 0)}};
     hand_over(out, prefix, &takeover.next, revision + 1);
-    e = store_apply_ops(store, revision + 1, ops, 2, record_view(&out->takeover));
-    buf_close(&entry);
-    return e;
+    return apply_takeover(store, prefix, revision + 1, &takeover, record_view(&out->takeover));
 }

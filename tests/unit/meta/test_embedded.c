@@ -218,6 +218,32 @@ static void it_leads_anew_above_a_raised_floor(void **state)
     assert_int_equal(k->cluster.incarnation, 2);
 }
 
+static bool note_epoch(void *arg, struct bytes name, struct bytes value)
+{
+    char *epochs = arg, *end = epochs + strlen(epochs);
+    (void)value;
+    snprintf(end, 200 - (size_t)(end - epochs), "%lu ", strtoul((const char *)name.data, NULL, 10));
+    return true;
+}
+
+static void old_history_goes_however_far_the_epoch_jumps(void **state)
+{
+    struct kit *k = *state;
+    char epochs[200] = "";
+    raise_above(k, 40);
+    raise_above(k, 1001); /* entry 1 is HISTORY_KEPT + 1 behind, entry 41 is not */
+    struct store_snapshot *snap = store_snapshot_open(k->store);
+    store_history(snap, note_epoch, epochs);
+    assert_string_equal(epochs, "1002 41 ");
+    epochs[0] = 0;
+    store_snapshot_close(snap);
+    raise_above(k, 9000);
+    snap = store_snapshot_open(k->store);
+    store_history(snap, note_epoch, epochs);
+    store_snapshot_close(snap);
+    assert_string_equal(epochs, "9001 ");
+}
+
 static void a_state_that_is_gone_is_not_begun_anew(void **state)
 {
     struct kit *k = *state;
@@ -244,6 +270,7 @@ int main(void)
         TEST(each_start_is_an_epoch_and_revisions_go_on),
         TEST(what_the_disk_does_not_take_is_not_acknowledged),
         TEST(it_leads_anew_above_a_raised_floor),
+        TEST(old_history_goes_however_far_the_epoch_jumps),
         TEST(a_state_that_is_gone_is_not_begun_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
