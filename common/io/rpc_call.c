@@ -76,6 +76,13 @@ static void refuse_unknown(struct rpc_call *call)
     refuse(call, ERR_NO_METHOD, why);
 }
 
+static void refuse_size(struct rpc_call *call)
+{
+    struct err e = err_make(ERR_TOO_LARGE, "a request of %zu bytes: requests are at most %zu bytes",
+                            call->body.len, call->queue->server->max_message_bytes);
+    rpc_fail(call, &e, NULL);
+}
+
 static int64_t *counter_of(struct rpc_call *call)
 {
     return rpc_call_is_stream(call) ? &call->queue->streams : &call->queue->calls;
@@ -99,6 +106,8 @@ static void on_arrived(struct rpc_call *call, bool ok)
         refuse_unknown(call);
     else if (!call->payload && call->method->kind != RPC_BIDI_STREAM)
         refuse(call, ERR_BAD_REQUEST, "the call carries no request message");
+    else if (call->body.len > call->queue->server->max_message_bytes)
+        refuse_size(call);
     else
         call->method->handle(call, call->method->ctx);
 }

@@ -111,6 +111,11 @@ static int int_or(size_t value, int fallback)
     return value == 0 ? fallback : value > INT32_MAX ? INT32_MAX : (int)value;
 }
 
+static size_t message_bytes(const struct rpc_server_config *cfg)
+{
+    return cfg->max_message_bytes ? cfg->max_message_bytes : (size_t)4 << 20;
+}
+
 static grpc_server *core_new(const struct rpc_server_config *cfg)
 {
     grpc_resource_quota *quota = grpc_resource_quota_create("baton");
@@ -128,7 +133,8 @@ static grpc_server *core_new(const struct rpc_server_config *cfg)
         arg_int(GRPC_ARG_KEEPALIVE_TIME_MS, 10000),
         arg_int(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
         arg_int(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
-        arg_int(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, int_or(cfg->max_message_bytes, 4 << 20)),
+        /* what it refuses itself comes without a reason, so its limit is farther than ours */
+        arg_int(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, int_or(4 * message_bytes(cfg), 0)),
         arg_int(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                 int_or((size_t)(cfg->max_streams > 0 ? cfg->max_streams : 0), 10000)),
         /* a timer for each call, 6 % of its instructions: who sets a deadline resets the stream
@@ -236,6 +242,7 @@ struct err rpc_server_start(struct rpc_server **out, const struct rpc_server_con
     s->core = core_new(cfg);
     s->methods = cfg->methods;
     s->method_count = cfg->method_count;
+    s->max_message_bytes = message_bytes(cfg);
     s->max_stream_bytes = cfg->max_stream_bytes ? cfg->max_stream_bytes : (size_t)4 << 20;
     s->answered = cfg->answered;
     s->queue_count = cfg->threads > 0 ? cfg->threads : 2;

@@ -25,9 +25,11 @@ struct rpc_server_config {
     const char *listen; /* host:port; port 0: any free one */
     const struct rpc_method *methods;
     size_t method_count;
-    int threads;              /* each with its own queue; 0: 2 */
-    size_t max_message_bytes; /* of a request; larger: RESOURCE_EXHAUSTED; 0: 4 MiB */
-    size_t max_stream_bytes;  /* queued on one stream; past it rpc_stream_send refuses; 0: 4 MiB */
+    int threads; /* each with its own queue; 0: 2 */
+    /* Of a request; larger: TOO_LARGE, or, past four times as many, RESOURCE_EXHAUSTED without a
+     * reason; 0: 4 MiB. Who reads a stream of requests sees those in between, too. */
+    size_t max_message_bytes;
+    size_t max_stream_bytes; /* queued on one stream; past it rpc_stream_send refuses; 0: 4 MiB */
     /* Once for each call, when it is answered, for counting; method is its row of the table, NULL
      * for a path that no row has; spent_us is since it came. */
     void (*answered)(const struct rpc_method *method, int status, int64_t spent_us);

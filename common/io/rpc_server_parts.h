@@ -28,7 +28,7 @@ struct rpc_queue {
 struct rpc_server {
     grpc_server *core;
     int port;
-    size_t max_stream_bytes;
+    size_t max_message_bytes, max_stream_bytes;
     void (*answered)(const struct rpc_method *method, int status, int64_t spent_us); /* or NULL */
     struct rpc_queue *queues;
     int queue_count;

@@ -181,16 +181,21 @@ static void large_messages_pass_and_larger_ones_do_not(void **state)
 {
     struct fixture *f = *state;
     struct rpc_answer a = {0};
-    size_t most = 1 << 20;
-    uint8_t *big = mem_alloc(most + 1);
-    memset(big, 'x', most + 1);
+    size_t most = 1 << 20, far = 4 * most + 1;
+    uint8_t *big = mem_alloc(far);
+    memset(big, 'x', far);
     struct err e =
         rpc_channel_call(f->channel, "/t.T/Echo", bytes_of(big, most), NULL, 0, in_ms(10000), &a);
     assert_string_equal(e.message, "");
     assert_true(bytes_equal(buf_view(&a.message), bytes_of(big, most)));
     e = rpc_channel_call(f->channel, "/t.T/Echo", bytes_of(big, most + 1), NULL, 0, in_ms(10000),
                          &a);
-    assert_int_equal(a.status, 8);
+    assert_int_equal(a.status, 3);
+    assert_int_equal(e.code, ERR_TOO_LARGE);
+    assert_true(a.not_executed);
+    assert_non_null(strstr(e.message, "at most 1048576 bytes"));
+    e = rpc_channel_call(f->channel, "/t.T/Echo", bytes_of(big, far), NULL, 0, in_ms(10000), &a);
+    assert_int_equal(a.status, 8); /* of C core, which does not read it */
     assert_int_equal(e.code, ERR_OVERLOADED);
     e = fixture_call(f, "/t.T/Echo", "still here", &a);
     assert_string_equal(e.message, "");
