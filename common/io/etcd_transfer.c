@@ -160,10 +160,13 @@ void transfer_abort(struct transfer *t, struct err why)
 
 void transfer_explain(CURLcode rc, char detail[CURL_ERROR_SIZE])
 {
+    if (rc != CURLE_PEER_FAILED_VERIFICATION)
+        return;
+    if (!detail[0])
+        snprintf(detail, CURL_ERROR_SIZE, "%s", curl_easy_strerror(rc));
     size_t len = strlen(detail);
-    if (rc == CURLE_PEER_FAILED_VERIFICATION)
-        snprintf(detail + len, CURL_ERROR_SIZE - len,
-                 ": its certificate must be valid now, name this host and be signed by --etcd-ca");
+    snprintf(detail + len, CURL_ERROR_SIZE - len,
+             ": its certificate must be valid now, name this host and be signed by --etcd-ca");
 }
 
 /* Only what was never handed to the network is certain not to have happened. */

@@ -2,7 +2,9 @@
 #include "tests/lib/etcd_process.h"
 #include "tests/lib/test_cert.h"
 #include "common/io/etcd.h"
+#include "common/io/etcd_internal.h"
 #include "common/base/mem.h"
+#include <ctype.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -105,8 +107,23 @@ static void certificates_decide(void **state)
     free(dir), free(cert), free(key), free(tls), free(plain), free(both);
 }
 
+/* curl may say nothing of its own. */
+static void a_refused_certificate_is_explained(void **state)
+{
+    char said[CURL_ERROR_SIZE] = "no luck", nothing[CURL_ERROR_SIZE] = "";
+    transfer_explain(CURLE_PEER_FAILED_VERIFICATION, said);
+    assert_string_equal(said, "no luck: its certificate must be valid now, name this host and be "
+                              "signed by --etcd-ca");
+    transfer_explain(CURLE_PEER_FAILED_VERIFICATION, nothing);
+    assert_true(isalpha((unsigned char)nothing[0]));
+    assert_non_null(strstr(nothing, ": its certificate must be valid now"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(certificates_decide)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(certificates_decide),
+        cmocka_unit_test(a_refused_certificate_is_explained),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
