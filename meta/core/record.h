@@ -1,7 +1,9 @@
 /* What Baton writes into its keys, apart from the state itself. All values are one line of text:
  * "name=value name=value …", where spaces, '%' and control characters are written as %XX, so that
  * etcdctl shows them well. Decoding skips names it does not know and gives CORRUPT for what is
- * missing or senseless; encoding appends, and the same struct gives the same bytes. */
+ * missing or senseless; encoding appends, and the same struct gives the same bytes. So who writes
+ * anew what a later version wrote drops what that knew; only `cluster` has several writers, and
+ * keeps it. */
 #pragma once
 #include "common/base/buf.h"
 #include "common/base/err.h"
