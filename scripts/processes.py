@@ -120,12 +120,12 @@ class Process:
         self.signal(signal.SIGSTOP, family=True)
         pid = self.pid()
         family = [pid, *children_of(pid)] if pid else []
-        wait_until(f"{self.name} stops", 10, lambda: all(is_stopped(p) for p in family))
+        wait_until(f"{self.name} stops", 60, lambda: all(is_stopped(p) for p in family))
 
     def wait_gone(self, seconds):
         wait_until(f"{self.name} ends", seconds, lambda: not self.pid())
 
-    def stop(self, seconds=20):
+    def stop(self, seconds=60):
         """SIGTERM, and SIGKILL when that did not end it. True when it ended by itself."""
         self.signal(signal.SIGCONT, family=True)
         self.signal(signal.SIGTERM)
@@ -134,7 +134,7 @@ class Process:
             return True
         except Failed:
             self.signal(signal.SIGKILL, family=True)
-            self.wait_gone(5)
+            self.wait_gone(60)
             return False
 
     def log_tail(self, lines=15):
@@ -145,7 +145,7 @@ class Process:
             return ""
 
 
-def http_get(address, path, seconds=2):
+def http_get(address, path, seconds=10):
     """(status, text), or None when nobody answers."""
     try:
         with urllib.request.urlopen(f"http://{address}{path}", timeout=seconds) as answer:

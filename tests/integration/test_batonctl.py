@@ -39,7 +39,7 @@ class Commands(ClusterTest):
         leader = self.ok("leader")
         self.assertEqual((leader["known"], leader["id"], leader["addr"], leader["epoch"]),
                          (True, name, self.all.members[name], epoch))
-        members = self.ok("members")
+        members = wait_until("both are listed", lambda: (listed := self.ok("members")) and len(listed) == 2 and listed)
         self.assertEqual({m["id"]: m["addr"] for m in members}, self.all.members)
         self.assertEqual([m["id"] for m in members if m["role"] == "leader"], [name])
         history = self.ok("history", "--limit", "1")
@@ -154,7 +154,7 @@ class Commands(ClusterTest):
 
     def test_bench(self):
         for mix in ("get", "put", "mixed"):
-            seen = self.ok("bench", mix, "--concurrency", "8", "--duration", "300ms", "--keys", "10",
+            seen = self.ok("bench", mix, "--concurrency", "8", "--duration", "1s", "--keys", "10",
                            "--value-size", "1KiB")
             self.assertEqual((seen["errors"], seen["first_errors"]), (0, []))
             self.assertGreater(seen["ops"], 0)

@@ -37,7 +37,7 @@ class Scripts(ClusterTest):
             self.assertTrue(os.path.exists(os.path.join(cluster.directory, name + ".log")))
 
     def test_kill_prints_a_name_only(self):
-        cluster = self.cluster(ttl=2)
+        cluster = self.cluster(ttl=4)
         name, epoch = cluster.wait_leader()
         self.assertEqual(cluster.run_script("kill-leader"), name + "\n")
         name, epoch = cluster.wait_leader(above_epoch=epoch)

@@ -24,10 +24,10 @@ class Embedded(ClusterTest):
         self.kv = stubs.load("baton.v1.kv_pb2")
 
     def put(self, cluster, key, value=b"v"):
-        return cluster.stub(cluster.members["m1"]).Put(self.kv.PutRequest(key=key, value=value), timeout=10).revision
+        return cluster.stub(cluster.members["m1"]).Put(self.kv.PutRequest(key=key, value=value), timeout=60).revision
 
     def get(self, cluster, key):
-        return cluster.stub(cluster.members["m1"]).Get(self.kv.GetRequest(key=key), timeout=10)
+        return cluster.stub(cluster.members["m1"]).Get(self.kv.GetRequest(key=key), timeout=60)
 
     def kill(self, cluster, hard=False):
         """As the machine might: no word to anybody, and no restart."""
@@ -75,7 +75,7 @@ class Life(Embedded):
         self.assertEqual(cluster.metric("m1", "baton_meta_info", mode="embedded"), 1)
         self.assertIn("embedded: alone and without etcd", cluster.log("m1"))
         member = stubs.load("baton.v1.member_pb2")
-        members = cluster.stub(cluster.proxy, "ClusterMember").ListMembers(member.ListMembersRequest(), timeout=10)
+        members = cluster.stub(cluster.proxy, "ClusterMember").ListMembers(member.ListMembersRequest(), timeout=60)
         self.assertEqual([(m.id, m.role, m.epoch) for m in members.members], [("m1", member.ROLE_LEADER, 1)])
         cluster.restart("m1")
         cluster.wait_leader(above_epoch=1)
@@ -90,7 +90,7 @@ class Life(Embedded):
                               (stub.TransferLeadership, member.TransferLeadershipRequest()),
                               (stub.RemoveMember, member.RemoveMemberRequest(id="m1"))):
             with self.assertRaises(grpc.RpcError) as refused:
-                call(request, timeout=10)
+                call(request, timeout=60)
             self.assertEqual(refused.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
             self.assertIn("embedded", refused.exception.details())
         self.assertEqual(cluster.wait_leader(), ("m1", 1))
@@ -101,10 +101,10 @@ class Life(Embedded):
         revision = self.put(cluster, b"k", b"v")
         stub = cluster.stub(cluster.members["m1"])
         for consistency in (self.kv.CONSISTENCY_LEASE, self.kv.CONSISTENCY_QUORUM, self.kv.CONSISTENCY_STALE):
-            answer = stub.Get(self.kv.GetRequest(key=b"k", consistency=consistency, min_revision=revision), timeout=10)
+            answer = stub.Get(self.kv.GetRequest(key=b"k", consistency=consistency, min_revision=revision), timeout=60)
             self.assertEqual((answer.kv.value, answer.revision), (b"v", revision))
         with self.assertRaises(grpc.RpcError) as refused:
-            stub.Get(self.kv.GetRequest(key=b"k"), timeout=10, metadata=[("baton-epoch", "99")])
+            stub.Get(self.kv.GetRequest(key=b"k"), timeout=60, metadata=[("baton-epoch", "99")])
         self.assertEqual(dict(refused.exception.trailing_metadata()).get("baton-reason"), "BAD_EPOCH")
         self.assertEqual(cluster.wait_leader(), ("m1", 1))
 
@@ -135,11 +135,11 @@ class Life(Embedded):
         cluster.wait_leader()
         metadata = [("baton-request-id", "an-id-of-this-test-0001")]
         request = self.kv.PutRequest(key=b"once", value=b"1")
-        first = cluster.stub(cluster.members["m1"]).Put(request, timeout=10, metadata=metadata)
+        first = cluster.stub(cluster.members["m1"]).Put(request, timeout=60, metadata=metadata)
         self.kill(cluster)
         cluster.restart("m1")
         cluster.wait_leader()
-        again, call = cluster.stub(cluster.members["m1"]).Put.with_call(request, timeout=10, metadata=metadata)
+        again, call = cluster.stub(cluster.members["m1"]).Put.with_call(request, timeout=60, metadata=metadata)
         self.assertEqual(again.revision, first.revision)
         self.assertEqual(dict(call.initial_metadata()).get("baton-replayed"), "1")
         self.assertEqual(self.get(cluster, b"once").kv.version, 1)
@@ -185,7 +185,7 @@ class Full(Embedded):
 
 class Refusals(unittest.TestCase):
     def run_meta(self, *words):
-        return subprocess.run([META, *words], capture_output=True, text=True, timeout=30)
+        return subprocess.run([META, *words], capture_output=True, text=True, timeout=60)
 
     def test_options_of_etcd(self):
         done = self.run_meta("--ttl", "5s", "--max-txn-ops", "100")
@@ -210,7 +210,7 @@ class Refusals(unittest.TestCase):
                 for line in process.stderr:
                     if "leads with epoch 1" in line:
                         process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(30), 0)
+                self.assertEqual(process.wait(60), 0)
 
     def start_and_stop(self, argv, data):
         with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as process:
@@ -218,7 +218,7 @@ class Refusals(unittest.TestCase):
                 wait_until("the directory is claimed", lambda: os.path.exists(os.path.join(data, "identity")))
             finally:
                 process.send_signal(signal.SIGTERM)
-                process.wait(30)
+                process.wait(60)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import grpc
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 import stubs  # noqa: E402
 from cluster import BIN, ClusterTest, channel, wait_until  # noqa: E402
+from etcd_fault import EtcdFault  # noqa: E402
 
 BATONCTL = os.path.join(BIN, "batonctl")
 MARK = b"baton/import"
@@ -45,13 +46,13 @@ class Move(ClusterTest):
         items = sorted(pairs.items())
         for at in range(0, len(items), 50):
             ops = [self.kv.Operation(put=self.kv.PutRequest(key=key, value=value)) for key, value in items[at:at + 50]]
-            stub.Txn(self.kv.TxnRequest(then_ops=ops), timeout=30)
+            stub.Txn(self.kv.TxnRequest(then_ops=ops), timeout=60)
 
     def state(self, cluster):
         """key -> value of everything there is, and whether each was written once."""
         stub, found, versions, key = cluster.stub(cluster.proxy), {}, set(), b""
         while True:
-            page = stub.Range(self.kv.RangeRequest(key=key), timeout=30)
+            page = stub.Range(self.kv.RangeRequest(key=key), timeout=60)
             found.update((kv.key, kv.value) for kv in page.kvs)
             versions.update(kv.version for kv in page.kvs)
             if not page.more:
@@ -59,11 +60,11 @@ class Move(ClusterTest):
             key = page.next_key
 
     def count(self, cluster):
-        return cluster.stub(cluster.proxy).Range(self.kv.RangeRequest(count_only=True), timeout=30).count
+        return cluster.stub(cluster.proxy).Range(self.kv.RangeRequest(count_only=True), timeout=60).count
 
     def mark(self, cluster):
         """How many keys an import has brought so far, None when none is under way."""
-        answer = cluster.stub(cluster.proxy).Get(self.kv.GetRequest(key=MARK), timeout=30)
+        answer = cluster.stub(cluster.proxy).Get(self.kv.GetRequest(key=MARK), timeout=60)
         return int(answer.kv.value.split(b"keys=")[1].split()[0]) if answer.found else None
 
     @staticmethod
@@ -121,7 +122,7 @@ class ThereAndBack(Move):
 
         def change(n):
             ops = [self.kv.Operation(put=self.kv.PutRequest(key=key, value=b"%d" % n)) for key in (b"a", b"z")]
-            return stub.Txn.future(self.kv.TxnRequest(then_ops=ops), timeout=30)
+            return stub.Txn.future(self.kv.TxnRequest(then_ops=ops), timeout=60)
         change(0).result()
         for turn in range(5):
             with subprocess.Popen([BATONCTL, "--addr", cluster.proxy, "export"], stdout=subprocess.PIPE) as export:
@@ -140,7 +141,7 @@ class Files(Move):
         cluster = self.cluster(embedded=True)
         self.fill(cluster, {b"k%d" % i: b"v%d" % i for i in range(8)})
         whole = self.export(cluster)
-        cluster.stub(cluster.proxy).Delete(self.kv.DeleteRequest(key=b"k", prefix=True), timeout=10)
+        cluster.stub(cluster.proxy).Delete(self.kv.DeleteRequest(key=b"k", prefix=True), timeout=60)
         self.assertEqual(self.count(cluster), 0)
         lines = whole.splitlines(keepends=True)
         for kept in range(len(lines)):
@@ -176,9 +177,13 @@ class Files(Move):
 
 class Interrupted(Move):
     def start_import(self, cluster, path):
+        """(the command, what it goes through); it gets no further than a part of the file until that is thawed."""
+        way = EtcdFault(cluster.proxy, raw=True)
+        self.addCleanup(way.stop)
+        way.freeze_after(os.path.getsize(path) // 4)
         with open(path, "rb") as file:
-            return subprocess.Popen([BATONCTL, "--addr", cluster.proxy, "--timeout", "60s", "import"], stdin=file,
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            return subprocess.Popen([BATONCTL, "--addr", way.address, "--timeout", "60s", "import"], stdin=file,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE), way
 
     def make_file(self, cluster, pairs):
         self.fill(cluster, pairs)
@@ -195,7 +200,8 @@ class Interrupted(Move):
         source, target = self.cluster(embedded=True), self.cluster(members=2)
         pairs = {b"key/%05d" % i: b"%d" % i * 200 for i in range(6000)}
         path = self.make_file(source, pairs)
-        with self.start_import(target, path) as command:
+        command, _ = self.start_import(target, path)
+        with command:
             self.wait_under_way(target, command)
             command.send_signal(signal.SIGKILL)
         done = self.mark(target)
@@ -211,12 +217,14 @@ class Interrupted(Move):
         self.assertEqual(self.state(target), (pairs, {1}))
 
     def test_leaders_die_meanwhile(self):
-        source, target = self.cluster(embedded=True), self.cluster(members=2, ttl=3)
+        source, target = self.cluster(embedded=True), self.cluster(members=2, ttl=10)
         pairs = {b"key/%05d" % i: b"%d" % i * 200 for i in range(6000)}
         path = self.make_file(source, pairs)
-        with self.start_import(target, path) as command:
+        command, way = self.start_import(target, path)
+        with command:
             self.wait_under_way(target, command)
             killed = target.kill_leader()
+            way.thaw()
             out, err = command.communicate(timeout=120)
         self.assertEqual(command.returncode, 0, err + out)
         self.assertEqual(self.state(target), (pairs, {1}))
@@ -229,7 +237,7 @@ class Interrupted(Move):
         address = cluster.members["m1"]
         stub = cluster.stub(address)
         for i in range(24):
-            stub.Put(self.kv.PutRequest(key=b"%d" % i, value=os.urandom(1000 * 1000)), timeout=30)
+            stub.Put(self.kv.PutRequest(key=b"%d" % i, value=os.urandom(1000 * 1000)), timeout=60)
         maintenance = stubs.load("baton.v1.maintenance_pb2")
         service = stubs.load("baton.v1.maintenance_pb2_grpc").MaintenanceServiceStub
         channels = [channel(address) for _ in range(5)]

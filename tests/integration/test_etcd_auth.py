@@ -50,7 +50,7 @@ class Users(AuthTest):
                 load.wait_progress()
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), before, "a token that is refused is no reason to give up leadership")
+        self.assertEqual(cluster.wait_leader(), before, "a token that is refused is no reason to give up leadership")
 
     def test_roles_are_changed_and_authentication_is_switched_under_load(self):
         etcd = self.secured(auth=False)
@@ -67,7 +67,7 @@ class Users(AuthTest):
             load.wait_progress()
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), before)
+        self.assertEqual(cluster.wait_leader(), before)
 
     def test_signed_tokens_end_under_load(self):
         """A JWT ends when its time is up, however often it is used."""
@@ -84,7 +84,7 @@ class Users(AuthTest):
             load.wait_progress()
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), before)
+        self.assertEqual(cluster.wait_leader(), before)
 
     def test_simple_tokens_end_between_heartbeats(self):
         etcd = self.secured("--auth-token-ttl", "1")
@@ -96,7 +96,7 @@ class Users(AuthTest):
             load.wait_progress()
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), before)
+        self.assertEqual(cluster.wait_leader(), before)
 
     def test_one_token_serves_all_clients(self):
         etcd = self.secured()

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ import unittest
 
 LIB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib")
 sys.path.insert(0, LIB)
-from cluster import wait_until
+from cluster import script, wait_until
 from etcd_fault import EtcdFault, keys_of
 
 TXN, RANGE, WATCH = "/v3/kv/txn", "/v3/kv/range", "/v3/watch"
@@ -24,15 +23,10 @@ def b64(text):
     return base64.b64encode(text.encode()).decode()
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
 class Caller:
     """A client with one kept connection."""
 
-    def __init__(self, url, timeout=10):
+    def __init__(self, url, timeout=60):
         host, port = url.split("//")[1].split(":")
         self.connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
 
@@ -56,7 +50,7 @@ class Caller:
 
 def spawn_etcd():
     directory = tempfile.mkdtemp(prefix="baton-etcd-")
-    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    client, peer = (f"http://127.0.0.1:{port}" for port in script.take_ports(2, directory))
     process = subprocess.Popen(
         ["etcd", "--data-dir", directory, "--listen-client-urls", client, "--advertise-client-urls", client,
          "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
@@ -66,7 +60,7 @@ def spawn_etcd():
 
 
 def answers(process, url):
-    caller = Caller(url, 1)
+    caller = Caller(url, 10)
     try:
         caller.get("ready")
         return True
@@ -94,13 +88,13 @@ class FaultTest(unittest.TestCase):
         self.addCleanup(self.fault.stop)
         self.key = self.id()
 
-    def caller(self, timeout=10, url=None):
+    def caller(self, timeout=60, url=None):
         caller = Caller(url or self.fault.url, timeout)
         self.addCleanup(caller.close)
         return caller
 
-    def watch(self, *requests, timeout=10):
-        answer = self.caller(timeout).post(WATCH, *requests)
+    def watch(self, *requests):
+        answer = self.caller().post(WATCH, *requests)
         self.addCleanup(answer.close)
         return answer
 
@@ -172,7 +166,7 @@ class FaultTest(unittest.TestCase):
         wait_until("the put is applied", lambda: self.direct.get(self.key) == "a")
         self.assertEqual(answers, [])
         rule.release()
-        thread.join(10)
+        thread.join(60)
         self.assertEqual(len(answers), 1)
 
     def test_refuse_and_blackhole_do_nothing(self):
@@ -216,8 +210,11 @@ class FaultTest(unittest.TestCase):
         wait_until("etcd lost the watcher", lambda: watchers() == before)
 
     def test_freeze_stops_streams_too(self):
-        watch = self.watch({"create_request": {"key": b64(self.key)}}, timeout=0.3)
+        caller = self.caller()
+        watch = caller.post(WATCH, {"create_request": {"key": b64(self.key)}})
+        self.addCleanup(watch.close)
         watch.readline()
+        caller.connection.sock.settimeout(0.3)
         self.fault.freeze()
         self.direct.put(self.key, "a")
         with self.assertRaises(TimeoutError):

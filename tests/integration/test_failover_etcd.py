@@ -11,7 +11,7 @@ from cluster import Kill, wait_until  # noqa: E402
 from failover import FailoverTest  # noqa: E402
 from workload import Load  # noqa: E402
 
-TTL = 3
+TTL = 10  # nobody loses a lease here by its end
 
 
 class Operators(FailoverTest):
@@ -25,10 +25,10 @@ class Operators(FailoverTest):
 
     def strike_with_etcdctl(self, cluster, load, *words):
         def fault():
-            name, _ = cluster.wait_leader()
+            name, epoch = cluster.wait_leader()
             at = time.monotonic()
             cluster.etcdctl(*words)
-            return Kill("operator", name, at)
+            return Kill("operator", name, at, epoch)
         return self.strike(cluster, load, fault)
 
     def test_election_key_deleted(self):
@@ -64,7 +64,7 @@ class Operators(FailoverTest):
                 return len(keys) == 3 and key not in keys
             wait_until("the candidate queues again", requeued)
             load.wait_progress()
-            self.assertEqual(cluster.leader(), before)
+            self.assertEqual(cluster.wait_leader(), before)
             for _ in range(2):
                 fault = self.strike(cluster, load, cluster.kill_leader)
                 cluster.restart(fault.name)
@@ -105,7 +105,7 @@ class Etcd(FailoverTest):
         cluster = self.cluster(ttl=TTL)
         with Load(cluster.proxy) as load:
             cluster.process("etcd1").signal(signal.SIGKILL)
-            cluster.process("etcd1").wait_gone(10)
+            cluster.process("etcd1").wait_gone(60)
             cluster.restart("etcd1")
             load.wait_progress()
             cluster.wait_leader()
@@ -117,7 +117,7 @@ class Etcd(FailoverTest):
         with Load(cluster.proxy) as load:
             for name in ("etcd1", "etcd2", "etcd3"):
                 cluster.process(name).signal(signal.SIGKILL)
-                cluster.process(name).wait_gone(10)
+                cluster.process(name).wait_gone(60)
                 load.wait_progress()
                 cluster.restart(name)
             cluster.wait_leader()

@@ -29,7 +29,7 @@ class KilledLeaders(FailoverTest):
         cluster = self.cluster(ttl=TTL)
 
         def recover(fault):
-            cluster.process(fault.name).wait_gone(30)
+            cluster.process(fault.name).wait_gone(60)
             cluster.restart(fault.name)
         self.fail_over(cluster, [cluster.term_leader] * 3, TTL, recover)
 

@@ -11,7 +11,7 @@ from etcd_fault import EtcdFault  # noqa: E402
 from failover import FailoverTest  # noqa: E402
 from workload import Load  # noqa: E402
 
-TTL = 3
+TTL, SHORT_TTL = 10, 5  # the short one is waited for
 COMMIT = {"path": "/v3/kv/txn", "key": "/state/commit"}
 TAKEOVER = {"path": "/v3/kv/txn", "key": "/state/history/"}
 
@@ -27,11 +27,11 @@ class FaultyEtcd(FailoverTest):
         self.addCleanup(fault.__exit__, None, None, None)
         return fault
 
-    def start(self, faults=1, raw=False, **options):
+    def start(self, faults=1, raw=False, ttl=TTL, **options):
         """A cluster whose members reach etcd through fault proxies: one for all, or one each."""
         etcd = self.cluster(members=0, proxies=0)
         fronts = [self.fault_in_front(etcd, raw) for _ in range(faults)]
-        cluster = self.cluster(etcd=0, etcd_urls=[front.url for front in fronts], ttl=TTL, **options)
+        cluster = self.cluster(etcd=0, etcd_urls=[front.url for front in fronts], ttl=ttl, **options)
         cluster.etcd = etcd.etcd
         return cluster, dict(zip(cluster.members, fronts)) if faults > 1 else fronts[0]
 
@@ -40,8 +40,8 @@ class LostAnswers(FaultyEtcd):
     def put_once(self, cluster, key):
         """A put is answered, and was done exactly once."""
         stub = cluster.stub(cluster.proxy)
-        put = stub.Put(self.kv.PutRequest(key=key, value=b"v"), timeout=10)
-        kv = stub.Get(self.kv.GetRequest(key=key), timeout=10).kv
+        put = stub.Put(self.kv.PutRequest(key=key, value=b"v"), timeout=60)
+        kv = stub.Get(self.kv.GetRequest(key=key), timeout=60).kv
         self.assertEqual((kv.value, kv.version, kv.mod_revision), (b"v", 1, put.revision))
 
     def test_commit_applied_and_answer_lost(self):
@@ -57,7 +57,7 @@ class LostAnswers(FaultyEtcd):
                 load.wait_progress(puts=20)
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), before, "a lost answer is no reason to give up leadership")
+        self.assertEqual(cluster.wait_leader(), before, "a lost answer is no reason to give up leadership")
 
     def test_answers_lost_by_grpc(self):
         """The same on the way that is taken without a proxy of HTTP/1.1 in between."""
@@ -103,7 +103,7 @@ class LostAnswers(FaultyEtcd):
             cluster.restart(killed.name)
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader()[1], epoch + 1, "the member whose takeover was applied leads")
+        self.assertEqual(cluster.wait_leader()[1], epoch + 1, "the member whose takeover was applied leads")
 
     def test_every_connection_cut(self):
         cluster, fault = self.start()
@@ -115,30 +115,30 @@ class LostAnswers(FaultyEtcd):
                 load.wait_progress(puts=50)
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), before, "a moment without etcd is no reason to give up leadership")
+        self.assertEqual(cluster.wait_leader(), before, "a moment without etcd is no reason to give up leadership")
 
 
 class CutOff(FaultyEtcd):
     def test_leader_cut_off_from_etcd(self):
-        cluster, faults = self.start(faults=3)
+        cluster, faults = self.start(faults=3, ttl=SHORT_TTL)
 
         def cut():
-            name, _ = cluster.wait_leader()
+            name, epoch = cluster.wait_leader()
             at = time.monotonic()
             faults[name].freeze()
-            return Kill("cut off", name, at)
-        self.fail_over(cluster, [cut] * 2, TTL, lambda fault: faults[fault.name].thaw())
+            return Kill("cut off", name, at, epoch)
+        self.fail_over(cluster, [cut] * 2, SHORT_TTL, lambda fault: faults[fault.name].thaw())
 
     def test_keepalives_lost(self):
         """For less than a TTL: nothing happens. For good: one clean failover."""
-        cluster, faults = self.start(faults=3)
+        cluster, faults = self.start(faults=3, ttl=SHORT_TTL)
         name, epoch = cluster.wait_leader()
         with Load(cluster.proxy) as load:
             short = faults[name].add("blackhole", path="/v3/lease/keepalive", count=1)
             short.wait_hits()
             short.release()
             load.wait_progress()
-            self.assertEqual(cluster.leader(), (name, epoch))
+            self.assertEqual(cluster.wait_leader(), (name, epoch))
             lost = faults[name].add("blackhole", path="/v3/lease/keepalive", count=1000)
             other, newer = cluster.wait_leader(above_epoch=epoch)
             self.assertEqual(newer, epoch + 1)
@@ -149,7 +149,7 @@ class CutOff(FaultyEtcd):
             wait_until("the deposed leader queues again", lambda: len(cluster.election_queue()) == 3)
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), (other, newer), "one failover, no more")
+        self.assertEqual(cluster.wait_leader(), (other, newer), "one failover, no more")
 
 
 if __name__ == "__main__":

@@ -123,9 +123,9 @@ class Scraped(ClusterTest):
         """Two of its figures, to be sure that the numbers are those of this cluster."""
         dashboard = Dashboard()
         queries = {what: expression for what, expression, _ in dashboard.queries()}
-        self.assertEqual(prometheus.value(queries["Leaders (A)"]), 1)
+        wait_until("one leader is seen", lambda: prometheus.value(queries["Leaders (A)"]) == 1)
         wait_until("two takeovers are seen", lambda: prometheus.value(queries["Epoch (A)"]) == 2)
-        self.assertEqual(prometheus.value(queries["Members missing (A)"]), 0)
+        wait_until("no member is missing", lambda: prometheus.value(queries["Members missing (A)"]) == 0)
         reasons = prometheus.query_range(queries["Takeovers by reason (A)"], since, time.time(), 1)
         self.assertGreater(max(v for labels, values in reasons if labels["reason"] == "released" for v in values), 0)
 
@@ -151,7 +151,7 @@ class Scraped(ClusterTest):
         wait_until("it fires", lambda: prometheus.query('ALERTS{alertname="BatonNoLeader",alertstate="firing"}'))
 
     def test_through_a_failover(self):
-        cluster = self.cluster(members=3, proxies=1, ttl=2)
+        cluster = self.cluster(members=3, proxies=1, ttl=10)
         _, epoch = cluster.wait_leader()
         prometheus = Prometheus(jobs_of(cluster))
         self.addCleanup(prometheus.close)

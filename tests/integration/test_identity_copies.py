@@ -21,7 +21,7 @@ class Copies(DirectoryTest):
             load.wait_progress()
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), (leader, epoch))
+        self.assertEqual(cluster.wait_leader(), (leader, epoch))
 
     def test_a_copied_directory(self):
         """Under the same id it is refused, however often; under another one it is another member, which waits its turn."""
@@ -32,14 +32,14 @@ class Copies(DirectoryTest):
             process, said, _ = self.member(cluster, leader, copy)
             self.assert_refused(process, said, f"member id {leader} is in use by the data directory",
                                 cluster.members[leader])
-        self.assertEqual(cluster.leader(), (leader, epoch))
+        self.assertEqual(cluster.wait_leader(), (leader, epoch))
         process, said, _ = self.member(cluster, "m9", copy)
         wait_until("the copy stands", lambda: "role CANDIDATE" in said())
         with Load(cluster.proxy, clients=8) as load:
             load.wait_progress()
             load.stop()
         self.assert_sound(load, cluster)
-        self.assertEqual(cluster.leader(), (leader, epoch))
+        self.assertEqual(cluster.wait_leader(), (leader, epoch))
         self.assertIsNone(process.poll())
 
 

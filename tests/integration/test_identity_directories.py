@@ -41,7 +41,7 @@ class Directories(DirectoryTest):
             for _ in range(2):
                 load.wait_progress()
                 fault = cluster.kill_leader(hard=True)
-                cluster.process("m1").wait_gone(10)
+                cluster.process("m1").wait_gone(60)
                 cluster.restart("m1")
                 load.wait_progress(since=fault.at)
             load.stop()

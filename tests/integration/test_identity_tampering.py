@@ -27,7 +27,7 @@ class Tampering(RestoreTest):
         wait_until("it is put back", lambda: self.value(cluster, "cluster") == before)
         self.wait_ready(cluster)
         put(cluster, "b", "goes on")
-        self.assertEqual(cluster.leader(), (leader, epoch))
+        self.assertEqual(cluster.wait_leader(), (leader, epoch))
         self.assertIn("somebody deleted", "".join(cluster.log(name) for name in cluster.members))
 
     def test_cluster_overwritten(self):
@@ -39,7 +39,7 @@ class Tampering(RestoreTest):
             self.set(cluster, "cluster", value)
             self.wait_log(cluster, said)
             put(cluster, "b", value)
-            self.assertEqual(cluster.leader(), (leader, epoch))
+            self.assertEqual(cluster.wait_leader(), (leader, epoch))
             self.set(cluster, "cluster", before)
             self.wait_ready(cluster)
         cluster.term_leader()  # the other one can take over

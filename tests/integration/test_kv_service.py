@@ -14,7 +14,7 @@ import stubs  # noqa: E402
 from cluster import LocalCluster, wait_until  # noqa: E402
 
 kv = stubs.load("baton.v1.kv_pb2")
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def metadata(call):
@@ -24,7 +24,7 @@ def metadata(call):
 class KvService(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = LocalCluster(members=2, proxies=0, ttl=3)
+        cls.cluster = LocalCluster(members=2, proxies=0, ttl=10)  # a test must not meet its end
 
     @classmethod
     def tearDownClass(cls):

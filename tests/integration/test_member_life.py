@@ -11,7 +11,7 @@ from cluster import BIN, ClusterTest, script, wait_until  # noqa: E402
 from processes import Process, take_ports  # noqa: E402
 
 TTL = 2
-GRACE_S = 3  # what joining threads and a busy machine may add to --drain-timeout
+GRACE_S = 20  # what joining threads and a busy machine may add to --drain-timeout
 
 
 class Member:
@@ -78,15 +78,15 @@ class Life(ClusterTest):
     def test_ends_while_etcd_is_unreachable(self):
         cluster = self.etcd_alone()
         cluster.process("etcd1").stop()
-        member = self.member(cluster, "--drain-timeout", "5s")
+        member = self.member(cluster, "--drain-timeout", "50s")
         member.wait_log("following etcd")
         status, seconds = member.end()
         self.assertEqual(status, 0)  # it tries for a TTL to give back what it may have asked for
-        self.assertLess(seconds, 5)
+        self.assertLess(seconds, TTL + GRACE_S)
 
     def end_while_etcd_hangs(self, number, *more):
         cluster = self.etcd_alone()
-        member = self.member(cluster, "--drain-timeout", "2s", "--ttl", "20s")
+        member = self.member(cluster, "--drain-timeout", "2s", "--ttl", "60s")
         member.wait_log("leads with epoch")  # so it has something to give back, for longer than it may take
         etcd = Process(cluster.directory, "etcd1")
         etcd.pause()
@@ -122,7 +122,7 @@ class Life(ClusterTest):
         wait_until("it is ready", first.ready)
         self.assertEqual(first.end()[0], 0)
         other = self.member(cluster, name="other")
-        self.assertEqual(other.process.wait(30), 1)
+        self.assertEqual(other.process.wait(60), 1)
         self.assertIn("belongs to cluster 'local', not 'other'", other.log())
 
     def test_directory_of_another_etcd(self):
@@ -131,21 +131,21 @@ class Life(ClusterTest):
         wait_until("it is ready", first.ready)
         self.assertEqual(first.end()[0], 0)
         moved = self.member(cluster, etcd=f"http://{elsewhere.etcd[0]}")
-        self.assertEqual(moved.process.wait(30), 1)
+        self.assertEqual(moved.process.wait(60), 1)
         self.assertIn("this etcd holds nothing of cluster 'local'", moved.log())
         self.assertEqual(elsewhere.etcdctl("get", "--prefix", "/baton/", "--keys-only"), "")
         self.assertEqual(moved.log().count("cannot go on"), 1)
 
     def test_restarted_within_the_ttl(self):
         """The directory knows that the leadership is dead: nobody waits for it, and no state is listed anew."""
-        cluster = self.cluster(members=1, proxies=0, ttl=10)
+        cluster = self.cluster(members=1, proxies=0, ttl=60)
         _, epoch = cluster.wait_leader()
         cluster.kill_leader(hard=True)
-        cluster.process("m1").wait_gone(10)
+        cluster.process("m1").wait_gone(60)
         begun = time.monotonic()
         cluster.restart("m1")
         cluster.wait_leader(above_epoch=epoch)
-        self.assertLess(time.monotonic() - begun, 8)
+        self.assertLess(time.monotonic() - begun, 40)
         self.assertEqual(cluster.log("m1").count("listed the state anew"), 1)
 
 

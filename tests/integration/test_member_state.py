@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 import stubs  # noqa: E402
 from cluster import ClusterTest, wait_until  # noqa: E402
 
-TTL = 2
+TTL = 10  # nobody waits for its end
 
 
 class State(ClusterTest):
@@ -19,11 +19,11 @@ class State(ClusterTest):
 
     def put(self, cluster, name, key, value=b"v"):
         request = stubs.load("baton.v1.kv_pb2").PutRequest(key=key, value=value)
-        return self.kv(cluster, name).Put(request, timeout=10).revision
+        return self.kv(cluster, name).Put(request, timeout=60).revision
 
     def get(self, cluster, name, key):
         """The value as this leader has it, None when it is absent."""
-        answer = self.kv(cluster, name).Get(stubs.load("baton.v1.kv_pb2").GetRequest(key=key), timeout=10)
+        answer = self.kv(cluster, name).Get(stubs.load("baton.v1.kv_pb2").GetRequest(key=key), timeout=60)
         return answer.kv.value if answer.found else None
 
     def depose(self, cluster):

@@ -126,7 +126,7 @@ class PassedTest(ProxyTest):
         cluster = self.cluster()
         cluster.on(UNARY, trailers_only(9, ("grpc-message", "not%20yet"), ("baton-reason", "STALE_EPOCH")))
         with self.assertRaises(grpc.RpcError) as caught:
-            self.channel(self.proxy(cluster)).unary_unary(UNARY)(b"", timeout=10)
+            self.channel(self.proxy(cluster)).unary_unary(UNARY)(b"", timeout=60)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
         self.assertEqual(caught.exception.details(), "not yet")
         self.assertIn(("baton-reason", "STALE_EPOCH"), caught.exception.trailing_metadata())
@@ -161,7 +161,7 @@ class BrokenOffTest(ProxyTest):
         cluster = self.cluster()
         proxy = self.proxy(cluster)
         cluster.on(STREAM, kill(after_headers=True, body=frame(b"one") + frame(b"two")))
-        call = self.channel(proxy).unary_stream(STREAM)(b"", timeout=10)
+        call = self.channel(proxy).unary_stream(STREAM)(b"", timeout=60)
         got = []
         with self.assertRaises(grpc.RpcError) as caught:
             for message in call:
@@ -180,7 +180,7 @@ class BrokenOffTest(ProxyTest):
         self.assertNotEqual(client.unary(UNARY).grpc_status, 0)
 
     def test_frozen_after_headers(self):
-        cluster, _, client = self.pair()
+        cluster, _, client = self.pair("--upstream-ping", "1s")
 
         async def headers_only(call):
             call.send_headers(GRPC)

@@ -31,7 +31,7 @@ class LargeMessagesTest(ProxyTest):
         body = os.urandom(10 * MIB)
         cluster = self.cluster()
         call = self.channel(self.proxy(cluster)).unary_unary(UNARY)
-        self.assertEqual(hashlib.sha256(call(body, timeout=15)).digest(), hashlib.sha256(body).digest())
+        self.assertEqual(hashlib.sha256(call(body, timeout=60)).digest(), hashlib.sha256(body).digest())
 
     def test_64_mib_to_the_backend(self):
         body = frame(bytes(64 * MIB))
@@ -58,7 +58,7 @@ class LargeMessagesTest(ProxyTest):
         cluster.on(STREAM, echo_stream)
         call = self.channel(self.proxy(cluster)).stream_stream(STREAM)
         sent = [bytes([i % 256]) * (i * 37 % 5000) for i in range(500)]
-        self.assertEqual(list(call(iter(sent), timeout=15)), sent)
+        self.assertEqual(list(call(iter(sent), timeout=60)), sent)
 
     def test_conversation(self):
         """Each message waits for the answer to the one before: nothing is held back."""

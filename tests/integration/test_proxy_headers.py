@@ -133,7 +133,7 @@ class RequestTest(ProxyTest):
         sent = (("x-text", "a"), ("x-text", "b"), ("x-data-bin", b"\x00\xff\x01"))
         self.members.on(UNARY, answer(b"x", headers=[("i-bin", "AP8B")], trailers=[("t-bin", "AP8B")]))
         call = self.channel(self.proxy_).unary_unary(UNARY)
-        _, done = call.with_call(b"", metadata=sent, timeout=10)
+        _, done = call.with_call(b"", metadata=sent, timeout=60)
         self.assertIn(("i-bin", b"\x00\xff\x01"), done.initial_metadata())
         self.assertIn(("t-bin", b"\x00\xff\x01"), done.trailing_metadata())
         got = self.members.calls_of(UNARY)[-1]
@@ -292,7 +292,7 @@ class RequestIdTest(ProxyTest):
         done = pb.PutResponse(revision=9).SerializeToString()
         cluster.on(PUT, in_turn(kill(), answer(done, headers=[("baton-epoch", "1")])))
         stub = service.KvServiceStub(self.channel(self.proxy(cluster)))
-        self.assertEqual(stub.Put(pb.PutRequest(key=b"k", value=b"v"), timeout=10).revision, 9)
+        self.assertEqual(stub.Put(pb.PutRequest(key=b"k", value=b"v"), timeout=60).revision, 9)
         self.assertEqual(cluster.count(PUT), 2)
 
 

@@ -312,6 +312,7 @@ class ClusterIdTest(LeaderTest):
         for member in cluster.members:
             member.says(cluster_id="anew", known=True, id="m2", addr=cluster[1].addr, epoch=1)
         self.wait_goes_to(client, cluster[1])
+        self.lab.wait(lambda: proxy.find_lines("anew"), "it is logged")
         self.assertEqual(len(proxy.find_lines("anew")), 1, proxy.log)
 
     def test_pinned(self):

@@ -79,7 +79,7 @@ class NotHttp2Test(HostileTest):
         half.send(frame.serialize())
         self.still_serving()
         for plain in idle + [half]:
-            plain.sock.settimeout(20)
+            plain.sock.settimeout(60)
             plain.read_to_end()
         self.still_serving()
 

@@ -56,6 +56,7 @@ class PingTest(ProxyTest):
         seen = cluster[0].wait_calls(GET, 2)
         self.beats(cluster[0], 2)
         self.assertEqual([call.peer.pings for call in seen if call.peer not in old], [0, 0][:len(seen) - 1])
+        self.lab.wait(lambda: proxy.find_lines("(?i)ping"), "it is logged")
         self.assertEqual(len(proxy.find_lines("(?i)ping")), 1, proxy.log)
         self.assertFalse(again.done)
 
@@ -163,13 +164,13 @@ class MemberServiceTest(ProxyTest):
         service = stubs.load("baton.v1.member_pb2_grpc")
         cluster = self.cluster(2)
         stub = service.ClusterMemberServiceStub(self.channel(self.proxy(cluster)))
-        watch = stub.WatchLeader(pb.WatchLeaderRequest(), timeout=15)
+        watch = stub.WatchLeader(pb.WatchLeaderRequest(), timeout=60)
         self.assertEqual(next(watch).addr, cluster[0].addr)
         cluster[0].says(revision=77)
         self.assertEqual(next(state for state in watch if state.revision == 77).epoch, 1)
         watch.cancel()
-        self.assertEqual(stub.GetLeaderAddr(pb.GetLeaderAddrRequest(), timeout=10).id, "m1")
-        self.assertEqual(len(stub.ListMembers(pb.ListMembersRequest(), timeout=10).members), 2)
+        self.assertEqual(stub.GetLeaderAddr(pb.GetLeaderAddrRequest(), timeout=60).id, "m1")
+        self.assertEqual(len(stub.ListMembers(pb.ListMembersRequest(), timeout=60).members), 2)
 
 
 class SocketTest(ProxyTest):
@@ -181,7 +182,7 @@ class SocketTest(ProxyTest):
         cluster = self.cluster()
         proxy = self.proxy(cluster, listen="[::1]:0")
         call = self.channel(proxy.addr.replace("localhost", "[::1]")).unary_unary(UNARY)
-        self.assertEqual(call(b"six", timeout=10), b"six")
+        self.assertEqual(call(b"six", timeout=60), b"six")
         self.assertEqual(cluster.calls_of(UNARY)[0].header("x-forwarded-for"), "::1")
 
     def test_few_descriptors(self):
@@ -306,6 +307,7 @@ class LongTest(ProxyTest):
         self.assert_memory(proxy, before, 4 << 20)
         for gauge in ("calls", "relay_bytes", "replay_bytes", "parked_calls"):
             self.lab.wait(lambda: proxy.metric(f"baton_proxy_{gauge}") == 0, f"{gauge} is 0 again")
+        proxy.wait_metric("baton_proxy_calls_total", 600)
         self.assertEqual(proxy.metric("baton_proxy_calls_total", status="OK"), 600)
         self.assertEqual(cluster.count(STREAM), 0)
 

@@ -15,7 +15,7 @@ from cluster import ClusterTest, wait_until  # noqa: E402
 kv = stubs.load("baton.v1.kv_pb2")
 maintenance = stubs.load("baton.v1.maintenance_pb2")
 member = stubs.load("baton.v1.member_pb2")
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 LEASE, QUORUM, STALE = kv.CONSISTENCY_LEASE, kv.CONSISTENCY_QUORUM, kv.CONSISTENCY_STALE
 
 
@@ -25,7 +25,7 @@ def metadata(pairs):
 
 class Reads(ClusterTest):
     def set_up(self, **options):
-        self.baton = self.cluster(**{"members": 3, "proxies": 1, "ttl": 3, **options})
+        self.baton = self.cluster(**{"members": 3, "proxies": 1, "ttl": 10, **options})
         self.leader, self.epoch = self.baton.wait_leader()
 
     def stub(self, name, service="Kv"):
@@ -51,6 +51,14 @@ class Reads(ClusterTest):
 
     def refused_get(self, name, key, seconds=TIMEOUT_S, **fields):
         return self.refusal(name, "Get", kv.GetRequest(key=key, **fields), seconds)
+
+    def late(self, name, **fields):
+        """What a member says when the deadline is near: a moment before it, so that on a busy machine the caller's own
+        clock may be first, which gives no reason."""
+        def told():
+            answer = self.refused_get(name, b"key", 1, **fields)
+            return None if answer[:2] == (grpc.StatusCode.DEADLINE_EXCEEDED, None) else answer
+        return wait_until("the member's answer comes in time", told)
 
     def followers(self):
         return [name for name in self.baton.members if name != self.leader]
@@ -82,7 +90,7 @@ class Reads(ClusterTest):
         follower = self.followers()[0]
         now = self.get(self.leader, b"key").revision
         for name, consistency in ((self.leader, LEASE), (self.leader, QUORUM), (follower, STALE)):
-            status, reason, text = self.refused_get(name, b"key", 1, consistency=consistency, min_revision=now + 1000000)
+            status, reason, text = self.late(name, consistency=consistency, min_revision=now + 1000000)
             self.assertEqual((status, reason), (grpc.StatusCode.DEADLINE_EXCEEDED, "TIMEOUT"))
             self.assertRegex(text, rf"revision \d+ .*min_revision {now + 1000000}")
         for round_number in range(5):
@@ -184,7 +192,7 @@ class Reads(ClusterTest):
 
     def test_quorum_reads_of_a_leader_that_was_stopped(self):
         """Reads that were on their way to it when it was stopped see what its successor has written, or fail."""
-        self.set_up(ttl=2)
+        self.set_up(ttl=4)
         self.put(self.leader, b"key", b"old")
         old, old_epoch = self.leader, self.epoch
         self.baton.process(old).pause()

@@ -13,7 +13,7 @@ from cluster import ClusterTest, wait_until  # noqa: E402
 from small_etcd import FOREIGN, SmallEtcd  # noqa: E402
 
 kv = stubs.load("baton.v1.kv_pb2")
-QUOTA_MIB, TTL_S = 16, 2
+QUOTA_MIB, TTL_S = 16, 4
 FULL = (grpc.StatusCode.RESOURCE_EXHAUSTED, "NO_SPACE")
 
 
@@ -42,7 +42,7 @@ class Writers:
             key, value = b"w%d-%d" % (writer, number), os.urandom(self.size)
             number += 1
             try:
-                self.stub.Put(kv.PutRequest(key=key, value=value), timeout=20)
+                self.stub.Put(kv.PutRequest(key=key, value=value), timeout=60)
                 self.done[key] = value
             except grpc.RpcError as error:
                 trailers = dict(error.trailing_metadata())
@@ -58,7 +58,7 @@ class Space(ClusterTest):
         self.stub = self.baton.stub(self.baton.proxy)
 
     def put(self, key, value=b"v"):
-        return self.stub.Put(kv.PutRequest(key=key, value=value), timeout=20)
+        return self.stub.Put(kv.PutRequest(key=key, value=value), timeout=60)
 
     def refusal(self, key, value=b"v"):
         """(status, reason) of a put; None when it was done."""
@@ -73,7 +73,7 @@ class Space(ClusterTest):
     def everything(self):
         found, start = {}, b""
         while True:
-            page = self.stub.Range(kv.RangeRequest(key=start), timeout=20)
+            page = self.stub.Range(kv.RangeRequest(key=start), timeout=60)
             found.update((item.key, item.value) for item in page.kvs)
             if not page.more:
                 return found
@@ -84,7 +84,7 @@ class Space(ClusterTest):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for consistency in (kv.CONSISTENCY_LEASE, kv.CONSISTENCY_QUORUM, kv.CONSISTENCY_STALE):
-                self.stub.Get(kv.GetRequest(key=b"first", consistency=consistency), timeout=TTL_S)
+                self.stub.Get(kv.GetRequest(key=b"first", consistency=consistency), timeout=60)
             state = self.baton.leader_state(self.baton.proxy)
             self.assertTrue(state is None or (state.known and state.id == self.before[0]), state)
 
@@ -102,24 +102,24 @@ class Space(ClusterTest):
         file_bytes, used_bytes = self.etcd.sizes()
         self.assertGreater(used_bytes, QUOTA_MIB * 0.75 * (1 << 20))
         self.assertLess(file_bytes, QUOTA_MIB * (1 << 20))
-        self.assertEqual(self.baton.metric(self.before[0], "baton_meta_puts_refused"), 1)
+        wait_until("it is told", lambda: self.baton.metric(self.before[0], "baton_meta_puts_refused") == 1)
         # deletes and heartbeats go on, and so does a Txn that puts nothing
         began = time.monotonic()
         while time.monotonic() < began + 2 * TTL_S:
             self.assertEqual(self.refusal(b"more"), FULL)
             del kept[key := max(kept, key=len)]
-            self.stub.Delete(kv.DeleteRequest(key=key), timeout=20)
+            self.stub.Delete(kv.DeleteRequest(key=key), timeout=60)
             self.read_on(0.2)
         txn = kv.TxnRequest(then_ops=[kv.Operation(delete=kv.DeleteRequest(key=b"big", prefix=True))])
-        self.stub.Txn(txn, timeout=20)
+        self.stub.Txn(txn, timeout=60)
         kept = {key: value for key, value in kept.items() if not key.startswith(b"big")}
         self.assertEqual(self.etcd.alarms(), [], "Baton's own writes do not fill it")
         self.assertEqual(self.everything(), kept)
         self.etcd.make_room()
         wait_until("puts are accepted again", lambda: self.refusal(b"more") is None)
         self.assertEqual(self.everything(), {**kept, b"more": b"v"})
-        self.assertEqual(self.baton.metric(self.before[0], "baton_meta_puts_refused"), 0)
-        self.assertEqual(self.baton.leader(), self.before)
+        wait_until("it is told", lambda: self.baton.metric(self.before[0], "baton_meta_puts_refused") == 0)
+        self.assertEqual(self.baton.wait_leader(), self.before)
 
     def test_etcd_is_out_of_space(self):
         """Filled by somebody else, where the members do not know the quota."""
@@ -132,14 +132,14 @@ class Space(ClusterTest):
             self.assertTrue(self.etcd.alarms())
             self.read_on(3 * TTL_S)
             self.assertEqual(self.refusal(b"more"), FULL)
-            self.assertEqual(self.baton.leader(), self.before)
+            self.assertEqual(self.baton.wait_leader(), self.before)
             refused = len(writers.refused)
             self.etcd.ctl("del", "--prefix", FOREIGN)
             self.etcd.make_room()
             done = len(writers.done)
             wait_until("writes go on by themselves", lambda: len(writers.done) > done + 20)
             self.assertGreater(refused, 20)
-        self.assertEqual(self.baton.leader(), self.before)
+        self.assertEqual(self.baton.wait_leader(), self.before)
         found = self.everything()
         self.assertEqual(found.pop(b"first"), b"v")
         for key in writers.unknown:

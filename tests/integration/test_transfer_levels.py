@@ -8,7 +8,7 @@ from cluster import wait_until  # noqa: E402
 from transfer import TransferTest  # noqa: E402
 from workload import Load  # noqa: E402
 
-TTL = 3
+TTL = 10
 LEVELS = "BATON_TEST_FORMAT_LEVELS"
 
 
@@ -51,7 +51,7 @@ class Levels(TransferTest):
         wait_until("it says so", lambda: "the cluster uses format level 2" in cluster.log(old))
         wait_until("it is listed", lambda: old in self.listed(cluster))
         self.assertEqual(len(cluster.election_queue()), 2)
-        self.assertEqual(cluster.leader(), (leader, epoch))
+        self.assertEqual(cluster.wait_leader(), (leader, epoch))
         self.no_transfer(cluster, old, "not in line")
 
 

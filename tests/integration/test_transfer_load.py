@@ -8,7 +8,7 @@ from failover import table_of_gaps  # noqa: E402
 from transfer import TransferTest  # noqa: E402
 from workload import Load  # noqa: E402
 
-TTL = 5
+TTL = 10
 
 
 class UnderLoad(TransferTest):

@@ -10,7 +10,7 @@ from processes import take_ports  # noqa: E402
 from transfer import TransferTest  # noqa: E402
 from workload import Load  # noqa: E402
 
-TTL = 5
+TTL = 10
 
 
 class Removals(TransferTest):
@@ -78,7 +78,7 @@ class Removals(TransferTest):
         cluster = self.cluster(members=1, ttl=TTL)
         self.refused(cluster, cluster.proxy, "RemoveMember", self.member.RemoveMemberRequest(id="m1"),
                      "FAILED_PRECONDITION", "NO_TARGET", "nobody to hand over to")
-        self.assertEqual(cluster.leader()[0], "m1")
+        self.assertEqual(cluster.wait_leader()[0], "m1")
         code, _ = self.batonctl(cluster, "member", "rm", "m7")
         self.assertEqual(code, 3)
 
@@ -88,7 +88,7 @@ class Removals(TransferTest):
         leader, _ = cluster.wait_leader()
         victim = next(name for name in sorted(cluster.members) if name != leader)
         script.kill_member(cluster.process(victim), hard=True)
-        cluster.process(victim).wait_gone(20)
+        cluster.process(victim).wait_gone(60)
         self.assertIn(victim, self.listed(cluster))  # its lease lives for a minute
         code, said = self.batonctl(cluster, "member", "rm", victim)
         self.assertEqual((code, said["id"]), (0, victim))

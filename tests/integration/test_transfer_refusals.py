@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from cluster import wait_until  # noqa: E402
 from transfer import TransferTest  # noqa: E402
 
-TTL = 3
+TTL, SHORT_TTL = 10, 5  # the short one is waited for
 
 
 class Refusals(TransferTest):
@@ -36,7 +36,7 @@ class Refusals(TransferTest):
         cluster = self.cluster(members=1, ttl=TTL)
         leader = cluster.wait_leader()
         self.no_transfer(cluster, "", "no other member is listed")
-        self.assertEqual(cluster.leader(), leader)
+        self.assertEqual(cluster.wait_leader(), leader)
 
     def test_foreign_candidate_before_all_others(self):
         """As `etcdctl elect` makes them: it is in line, and a leader sends only members to the end of it."""
@@ -50,7 +50,7 @@ class Refusals(TransferTest):
         self.wait_all_stand(cluster, 3)
         wait_until("the target has reported", lambda: self.listed(cluster)[other].applied_revision)
         self.no_transfer(cluster, "", "no member of this cluster")
-        self.assertEqual(cluster.leader(), (leader, epoch))
+        self.assertEqual(cluster.wait_leader(), (leader, epoch))
         cluster.etcdctl("lease", "revoke", lease)
         cluster.transfer(other)
 
@@ -58,7 +58,7 @@ class Refusals(TransferTest):
         return next(key for key, address in cluster.election_queue() if address == cluster.members[name])
 
     def test_second_one_meanwhile_and_no_answer_of_etcd(self):
-        cluster = self.cluster(ttl=TTL)
+        cluster = self.cluster(ttl=SHORT_TTL)
         self.wait_all_stand(cluster)
         leader, epoch = cluster.wait_leader()
         target = next(name for name in sorted(cluster.members) if name != leader)

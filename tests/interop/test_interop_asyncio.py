@@ -28,13 +28,13 @@ class Asyncio(ClusterTest):
             async with self.channel(cluster) as channel:
                 stub = stubs.load("baton.v1.kv_pb2_grpc").KvServiceStub(channel)
                 puts = [asyncio.ensure_future(stub.Put(
-                    self.kv.PutRequest(key=b"a/%d" % i, value=b"%d" % i), timeout=20)) for i in range(CALLS)]
+                    self.kv.PutRequest(key=b"a/%d" % i, value=b"%d" % i), timeout=60)) for i in range(CALLS)]
                 await puts[0]
                 await asyncio.get_running_loop().run_in_executor(None, cluster.kill_leader)
-                puts += [stub.Put(self.kv.PutRequest(key=b"b/%d" % i), timeout=20) for i in range(CALLS)]
+                puts += [stub.Put(self.kv.PutRequest(key=b"b/%d" % i), timeout=60) for i in range(CALLS)]
                 await asyncio.gather(*puts)
                 for prefix in (b"a/", b"b/"):
-                    counted = await stub.Range(self.kv.RangeRequest(key=prefix, prefix=True, count_only=True), timeout=20)
+                    counted = await stub.Range(self.kv.RangeRequest(key=prefix, prefix=True, count_only=True), timeout=60)
                     self.assertEqual(counted.count, CALLS)
         asyncio.run(work())
 
@@ -44,7 +44,7 @@ class Asyncio(ClusterTest):
         cluster = self.cluster(ttl=3)
 
         async def first_state(stub):
-            async for state in stub.WatchLeader(self.member.WatchLeaderRequest(), timeout=30):
+            async for state in stub.WatchLeader(self.member.WatchLeaderRequest(), timeout=60):
                 if state.known:
                     return state
             return None
@@ -72,8 +72,8 @@ class Asyncio(ClusterTest):
         async def work():
             async with self.channel(cluster, compression=grpc.Compression.Gzip) as channel:
                 stub = stubs.load("baton.v1.kv_pb2_grpc").KvServiceStub(channel)
-                await stub.Put(self.kv.PutRequest(key=b"k", value=b"again " * 10000), timeout=20)
-                answer = await stub.Get(self.kv.GetRequest(key=b"k"), timeout=20)
+                await stub.Put(self.kv.PutRequest(key=b"k", value=b"again " * 10000), timeout=60)
+                answer = await stub.Get(self.kv.GetRequest(key=b"k"), timeout=60)
                 self.assertEqual(answer.kv.value, b"again " * 10000)
         asyncio.run(work())
 
@@ -81,7 +81,7 @@ class Asyncio(ClusterTest):
         """By the bytes, because the generated package would hide grpc itself: status = SERVING."""
         cluster = self.cluster(members=1)
         with grpc.insecure_channel(cluster.proxy, options=CHANNEL_OPTIONS) as channel:
-            self.assertEqual(channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=20), b"\x08\x01")
+            self.assertEqual(channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=60), b"\x08\x01")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class Curl(ClusterTest):
         body = b"" if message is None else b"\0" + len(message).to_bytes(4, "big") + message
         upload = ["--request", "POST"] if message is None else ["--data-binary", "@-"]
         done = subprocess.run(
-            ["curl", "--silent", "--show-error", "--http2-prior-knowledge", "--max-time", "20", "--dump-header", head,
+            ["curl", "--silent", "--show-error", "--http2-prior-knowledge", "--max-time", "60", "--dump-header", head,
              "--header", f"content-type: {content_type}", "--header", "te: trailers", *upload, *args,
              f"http://{address}{method}"], input=body, capture_output=True)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -18,6 +18,7 @@ import stubs
 SOURCE = stubs.SOURCE
 BIN = os.environ.get("BATON_BIN") or os.path.join(SOURCE, "build", "bin")
 DEADLINE_S = float(os.environ.get("BATON_TEST_DEADLINE", "60"))
+ETCDCTL_PATIENCE = ["--dial-timeout", f"{DEADLINE_S:g}s", "--command-timeout", f"{DEADLINE_S:g}s"]
 # What no healthy process prints.
 CRASH = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:| does not hold: |"
                    r"Segmentation fault|out of memory")
@@ -55,9 +56,9 @@ def channel(address):
 
 
 class Kill:
-    """One fault: when it struck (time.monotonic), whom, and the epoch that it led, where known."""
+    """One fault: when it struck (time.monotonic), whom, and the epoch that it led."""
 
-    def __init__(self, kind, name, at, epoch=None):
+    def __init__(self, kind, name, at, epoch):
         self.kind, self.name, self.at, self.epoch = kind, name, at, epoch
 
 
@@ -114,7 +115,7 @@ class LocalCluster:
         """What one member says, None when it does not answer."""
         request = stubs.load("baton.v1.member_pb2").GetLeaderAddrRequest()
         try:
-            return self.stub(address, "ClusterMember").GetLeaderAddr(request, timeout=1)
+            return self.stub(address, "ClusterMember").GetLeaderAddr(request, timeout=10)
         except grpc.RpcError:
             return None
 
@@ -137,10 +138,10 @@ class LocalCluster:
     def history(self):
         """Leaderships, newest first."""
         request = stubs.load("baton.v1.member_pb2").GetHistoryRequest(limit=1000)
-        return list(self.stub(self.proxy, "ClusterMember").GetHistory(request, timeout=10).leaderships)
+        return list(self.stub(self.proxy, "ClusterMember").GetHistory(request, timeout=DEADLINE_S).leaderships)
 
-    def etcdctl(self, *words, seconds=20):
-        argv = ["etcdctl", "--endpoints", ",".join(self.etcd), *words]
+    def etcdctl(self, *words, seconds=2 * DEADLINE_S):
+        argv = ["etcdctl", "--endpoints", ",".join(self.etcd), *ETCDCTL_PATIENCE, *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds,
                               env={**os.environ, "ETCDCTL_API": "3"})
         if done.returncode:
@@ -154,7 +155,7 @@ class LocalCluster:
 
     def metric(self, name, wanted, **labels):
         """The sum of a metric over its label sets that have these labels, in the process `name`."""
-        answer = script.http_get(self.http[name], "/metrics", seconds=10)
+        answer = script.http_get(self.http[name], "/metrics", seconds=DEADLINE_S)
         if answer is None or answer[0] != 200:
             raise AssertionError(f"{name} /metrics answered {answer}")
         total = 0.0
@@ -172,22 +173,22 @@ class LocalCluster:
         return self.parts.process(name)
 
     def kill_leader(self, hard=False):
-        name, _ = self.wait_leader()
+        name, epoch = self.wait_leader()
         at = time.monotonic()
         script.kill_member(self.process(name), hard)
-        return Kill("kill --hard" if hard else "kill", name, at)
+        return Kill("kill --hard" if hard else "kill", name, at, epoch)
 
     def term_leader(self):
-        name, _ = self.wait_leader()
+        name, epoch = self.wait_leader()
         at = time.monotonic()
         self.process(name).signal(signal.SIGTERM)
-        return Kill("SIGTERM", name, at)
+        return Kill("SIGTERM", name, at, epoch)
 
     def pause_leader(self):
-        name, _ = self.wait_leader()
+        name, epoch = self.wait_leader()
         at = time.monotonic()
         self.process(name).pause()
-        return Kill("SIGSTOP", name, at)
+        return Kill("SIGSTOP", name, at, epoch)
 
     def transfer(self, target="", address=None):
         """Hands the leadership over, as soon as the leader knows that the target can take it; the answer, and when
@@ -198,7 +199,7 @@ class LocalCluster:
             at = time.monotonic()
             try:
                 return at, self.stub(address or self.proxy, "ClusterMember").TransferLeadership(
-                    member.TransferLeadershipRequest(target_id=target), timeout=10)
+                    member.TransferLeadershipRequest(target_id=target), timeout=DEADLINE_S)
             except grpc.RpcError as error:
                 if dict(error.trailing_metadata() or ()).get("baton-reason") != "NO_TARGET":
                     raise

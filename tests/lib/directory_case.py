@@ -7,7 +7,7 @@ from cluster import BIN
 from failover import FailoverTest
 from processes import take_ports
 
-TTL = 2
+TTL = 10  # nobody waits for its end
 
 
 class DirectoryTest(FailoverTest):

@@ -16,7 +16,8 @@ Modes of a rule, for the next `count` requests that match it, after `skip` match
   delay-reply    forward at once, hand the answer on after `seconds`
   refuse         reset the connection, forward nothing
   blackhole      forward nothing, answer nothing, until released
-EtcdFault(url, raw=True) instead passes bytes on as they are, HTTP/2 too, and has no rules but lose_answers().
+EtcdFault(url, raw=True) instead passes bytes on as they are, HTTP/2 too, for servers of any kind, and has no rules but
+lose_answers() and freeze_after().
 With seconds=None a delay lasts until rule.release(). Beside the rules, listen_off() refuses all new
 connections and cuts the others, and freeze() stops every byte of every connection, streams too.
 """
@@ -29,6 +30,8 @@ import socket
 import struct
 import sys
 import threading
+
+from kept_port import KeptPort
 
 MODES = ("pass", "drop-reply", "delay-request", "delay-reply", "refuse", "blackhole")
 MAX_HEAD = 64 << 10
@@ -86,10 +89,10 @@ class Rule:
             self.count = 0
         self.release()
 
-    def wait_hits(self, n=1, timeout=20):
+    def wait_hits(self, n=1, timeout=60):
         self._wait(lambda: self.hits >= n, f"{n} hits", timeout)
 
-    def wait_done(self, n=1, timeout=20):
+    def wait_done(self, n=1, timeout=60):
         self._wait(lambda: self.done >= n, f"{n} done", timeout)
 
     def _wait(self, condition, what, timeout):
@@ -192,10 +195,10 @@ class EtcdFault:
         self._lock = threading.Lock()
         self._rules, self._socks = [], set()
         self._raw, self._to_lose = raw, threading.Semaphore(0)
-        self.lost = 0
+        self.lost, self._until_freeze = 0, None
         self._flowing = threading.Event()
         self._flowing.set()
-        self._port, self._listener = port, None
+        self._port, self._listener = KeptPort(port), None
         self.counts = collections.Counter()  # (path, mode) -> requests; mode None: no rule
         self.listen_on()
 
@@ -206,8 +209,12 @@ class EtcdFault:
         self.stop()
 
     @property
+    def address(self):
+        return self._port.address
+
+    @property
     def url(self):
-        return f"http://127.0.0.1:{self._port}"
+        return "http://" + self.address
 
     def add(self, mode, **options):
         rule = Rule(mode, **options)
@@ -227,15 +234,30 @@ class EtcdFault:
         for, as the events of a watch, is no answer: it comes while nothing that was sent waits for one."""
         self._to_lose.release(count)
 
+    def freeze_after(self, count):
+        """Of a raw one: freezes once so many more bytes, or a few more, have gone to the server; not after a thaw()."""
+        with self._lock:
+            self._until_freeze = count
+
+    def _count_sent(self, count):
+        with self._lock:
+            if self._until_freeze is None:
+                return
+            self._until_freeze -= count
+            if self._until_freeze <= 0:
+                self._until_freeze = None
+                self.freeze()
+
     def freeze(self):
         self._flowing.clear()
 
     def thaw(self):
-        self._flowing.set()
+        with self._lock:
+            self._until_freeze = None
+            self._flowing.set()
 
     def listen_on(self):
-        self._listener = socket.create_server(("127.0.0.1", self._port))
-        self._port = self._listener.getsockname()[1]
+        self._listener = self._port.listener()
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def listen_off(self):
@@ -253,6 +275,7 @@ class EtcdFault:
         self.clear()
         self.thaw()
         self.listen_off()
+        self._port.close()
 
     def _own(self, sock):
         """False when the door was closed meanwhile."""
@@ -278,7 +301,7 @@ class EtcdFault:
     def _serve(self, sock):
         socks = [sock]
         try:
-            socks.append(socket.create_connection(self._target, timeout=10))
+            socks.append(socket.create_connection(self._target, timeout=60))
             socks[1].settimeout(None)
             client, upstream = (Peer(each, self._flowing) for each in socks)
             alive = all([self._own(each) for each in socks])
@@ -312,6 +335,8 @@ class EtcdFault:
                             self.lost += 1
                         return
                 sink.send(source.pending)
+                if source is client:
+                    self._count_sent(len(source.pending))
                 source.pending = b""
 
     def _rule_for(self, path, body):

@@ -30,12 +30,12 @@ def table_of_gaps(title, gaps_ms):
 class FailoverTest(ClusterTest):
     def strike(self, cluster, load, fault):
         """Does one fault to the leader, and waits until another leads and puts are acknowledged again."""
-        _, epoch = cluster.wait_leader()
+        cluster.wait_leader()
         load.wait_progress()
         fault = fault()
-        leader, new_epoch = cluster.wait_leader(above_epoch=epoch)
+        leader, new_epoch = cluster.wait_leader(above_epoch=fault.epoch)
         load.wait_progress(since=fault.at)
-        self.assertGreater(new_epoch, epoch)
+        self.assertGreater(new_epoch, fault.epoch)
         if fault.kind in BY_LEASE:
             self.assertNotEqual(leader, fault.name)
         return fault

@@ -6,11 +6,11 @@ A handler is a coroutine that gets the Stream of a call. The ready-made ones bel
     backend.on("/test.Svc/Unary", in_turn(reset(REFUSED_STREAM), echo))   # first call, all later ones
 """
 import asyncio
-import socket
 
 from h2_lab import Gone
 from h2_peer import H2Peer, LAST_ID, NO_ERROR
 from h2_stream import frame
+from kept_port import KeptPort
 
 GRPC = [(":status", "200"), ("content-type", "application/grpc")]
 OK = [("grpc-status", "0")]
@@ -24,17 +24,10 @@ class Backend:
         self.by_path = {}
         self.mute = False          # accepts connections and never says a word on them
         self.violations_expected = False
-        self._server = self._sock = None
-        self._reserve(0)
-        self.addr = "127.0.0.1:%d" % self._sock.getsockname()[1]
+        self._server, self._port = None, KeptPort()
+        self.addr = self._port.address
         if listening:
             self.listen()
-
-    def _reserve(self, port):
-        """A bound socket that does not listen keeps the port and refuses connections."""
-        self._sock = socket.socket()
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._sock.bind(("127.0.0.1", port))
 
     # What a test's thread may do.
 
@@ -42,7 +35,7 @@ class Backend:
         """Starts to accept connections; before, and after `refuse`, they are refused."""
         async def start():
             self._server = await self.lab.loop.create_server(
-                lambda: H2Peer(self.lab, False, self, self.settings), sock=self._sock, backlog=1000)
+                lambda: H2Peer(self.lab, False, self, self.settings), sock=self._port.listener(), backlog=1000)
         self.lab.run(start())
 
     def refuse(self, kill=True):
@@ -52,8 +45,6 @@ class Backend:
             for peer in self.peers if kill else ():
                 peer.drop(hard=True)
         self.lab.call(stop)
-        port = int(self.addr.rsplit(":", 1)[1])
-        self._reserve(port)
 
     def on(self, path, handler):
         self.handlers[path] = handler
@@ -96,7 +87,7 @@ class Backend:
             for peer in self.peers:
                 peer.drop(hard=True)
         self.lab.call(stop)
-        self._sock.close()
+        self._port.close()
 
     # What a connection tells, in the loop's thread.
 

@@ -1,6 +1,7 @@
 """A raw HTTP/2 client: says what a stock gRPC client cannot say, and shows answers frame by frame."""
 import socket
 
+from h2_lab import DEADLINE_S
 from h2_peer import CANCEL, H2Peer
 from h2_stream import frame
 
@@ -107,7 +108,7 @@ class Client:
 class PlainSocket:
     """A TCP client for bytes that are no HTTP/2."""
 
-    def __init__(self, addr, timeout=15):
+    def __init__(self, addr, timeout=DEADLINE_S):
         host, port = addr.rsplit(":", 1)
         self.sock = socket.create_connection((host, int(port)), timeout)
 

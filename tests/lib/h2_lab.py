@@ -8,7 +8,7 @@ import os
 import threading
 import time
 
-DEADLINE_S = float(os.environ.get("BATON_TEST_DEADLINE", "15"))
+DEADLINE_S = float(os.environ.get("BATON_TEST_DEADLINE", "60"))
 
 
 class Lab:

@@ -2,14 +2,13 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
-from cluster import SOURCE, wait_until
+from cluster import SOURCE, script, wait_until
 
 ALERTS = os.path.join(SOURCE, "deploy", "prometheus", "alerts.yml")
 CONFIG = """
@@ -31,12 +30,6 @@ def promtool(*words, text=None):
     return said or f"promtool exits with {done.returncode}" if done.returncode else ""
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def jobs_of(cluster):
     """job -> addresses to scrape, of the members and proxies of a LocalCluster."""
     parts = cluster.parts
@@ -49,7 +42,7 @@ class Prometheus:
 
     def __init__(self, jobs, interval="1s"):
         self.directory = tempfile.mkdtemp(prefix="baton-prometheus-")
-        self.address = f"127.0.0.1:{free_port()}"
+        self.address = f"127.0.0.1:{script.take_ports(1, self.directory)[0]}"
         self.targets = sum(len(addresses) for addresses in jobs.values())
         config = os.path.join(self.directory, "prometheus.yml")
         with open(config, "w", encoding="utf-8") as f:

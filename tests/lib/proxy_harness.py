@@ -207,6 +207,8 @@ class ProxyTest(unittest.TestCase):
         seeds = cluster if isinstance(cluster, str) else cluster.seeds
         if "--drain-timeout" not in args:
             args = (*args, "--drain-timeout", "2s")
+        if "--upstream-ping" not in args:  # peers that live in one thread of a busy machine are slow now and then
+            args = (*args, "--upstream-ping", "20s")
         proxy = Proxy(self.lab, seeds, *args, **options)
         self.proxies.append(proxy)
         return proxy.wait_ready() if ready else proxy

@@ -14,12 +14,12 @@ TTL = 2
 
 def put(cluster, key, value, address=None):
     request = stubs.load("baton.v1.kv_pb2").PutRequest(key=key.encode(), value=value.encode())
-    return cluster.stub(address or cluster.proxy).Put(request, timeout=20)
+    return cluster.stub(address or cluster.proxy).Put(request, timeout=60)
 
 
 def get(cluster, key, address=None):
     request = stubs.load("baton.v1.kv_pb2").GetRequest(key=key.encode())
-    return cluster.stub(address or cluster.proxy).Get(request, timeout=20)
+    return cluster.stub(address or cluster.proxy).Get(request, timeout=60)
 
 
 class RestoreTest(ClusterTest):
@@ -91,7 +91,7 @@ class RestoreTest(ClusterTest):
                 wait_until(f"{name} is ready", lambda n=name: self.ready(cluster, n))
 
     def small_cluster(self):
-        cluster = self.cluster(members=2, proxies=1, ttl=TTL)
+        cluster = self.cluster(members=2, proxies=1, ttl=10)  # nobody waits for its end
         leader, epoch = cluster.wait_leader()
         put(cluster, "a", "mine")
         return cluster, leader, epoch

@@ -3,7 +3,7 @@ import os
 import subprocess
 import tempfile
 
-from cluster import wait_until
+from cluster import ETCDCTL_PATIENCE, wait_until
 
 ROOT, USER = "root:secret of root", "baton"
 PASSWORD = 'pass "word\\ \tü'
@@ -65,8 +65,8 @@ class SecuredEtcd:
         return "http://" + self.cluster.etcd[0]
 
     def ctl(self, *words):
-        return run("etcdctl", "--endpoints", self.url, *self.flags, *words,
-                   env={**os.environ, "ETCDCTL_API": "3"}, timeout=20)
+        return run("etcdctl", "--endpoints", self.url, *ETCDCTL_PATIENCE, *self.flags, *words,
+                   env={**os.environ, "ETCDCTL_API": "3"}, timeout=120)
 
     def enable_auth(self, name="local"):
         """The role that docs/operations.md gives to members, no more, and a password for it."""
@@ -84,7 +84,7 @@ class SecuredEtcd:
         """All tokens of the user are of no use from here on."""
         write(self.password_file, password)
         run("etcdctl", "--endpoints", self.url, *self.flags, "user", "passwd", "--interactive=false", USER,
-            env={**os.environ, "ETCDCTL_API": "3"}, input=password, timeout=20)
+            env={**os.environ, "ETCDCTL_API": "3"}, input=password, timeout=120)
 
     def member_args(self):
         return ["--etcd-user=" + USER, "--etcd-password-file=" + self.password_file]

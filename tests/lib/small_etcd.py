@@ -22,13 +22,13 @@ class SmallEtcd:
         self.url = "http://" + cluster.etcd[0]
 
     def ctl(self, *words):
-        return self.cluster.etcdctl(*words, seconds=60)
+        return self.cluster.etcdctl(*words)
 
     def call(self, path, **fields):
         """The answer of the gateway, or None with what etcd refuses."""
         request = urllib.request.Request(self.url + path, json.dumps(fields).encode())
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             error.close()

@@ -15,7 +15,7 @@ class TransferTest(FailoverTest):
         super().setUp()
         self.member = stubs.load("baton.v1.member_pb2")
 
-    def ask(self, cluster, address, method, request, seconds=20):
+    def ask(self, cluster, address, method, request, seconds=60):
         return getattr(cluster.stub(address, "ClusterMember"), method)(request, timeout=seconds)
 
     def refused(self, cluster, address, method, request, code, reason, says=""):

@@ -14,7 +14,7 @@ import history as histories
 import stubs
 from cluster import channel, wait_until
 
-DEADLINE_S = 10  # of each call
+DEADLINE_S = 60  # of each call
 
 
 def describe_error(error):
