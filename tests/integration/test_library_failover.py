@@ -6,10 +6,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 from cluster import BIN, ClusterTest, script, wait_until  # noqa: E402
-from failover import sanitized  # noqa: E402
 
-VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite",
-            "--errors-for-leak-kinds=definite"]
 DRIVER = os.path.join(BIN, "library-driver")
 
 
@@ -89,22 +86,13 @@ class WithoutProxy(ClusterTest):
             driver.finish()
 
 
-class Calls(ClusterTest):
-    def run_driver(self, *words, prefix=()):
-        done = subprocess.run([*prefix, DRIVER, *words], capture_output=True, text=True, timeout=240)
-        return done.returncode, done.stdout, done.stderr
-
-    def test_every_call(self):
-        """Under valgrind, where no sanitizer looks."""
-        cluster = self.cluster(ttl=5, proxies=0)
-        addresses = ",".join(cluster.members.values())
-        checked = [] if sanitized() else VALGRIND
-        self.assertEqual(self.run_driver("tour", addresses, prefix=checked), (0, "ok\n", ""))
-        _, said, _ = self.run_driver("get", "127.0.0.1:1," + addresses, "k", "60000")
-        self.assertTrue(said.startswith("0 0 "), said)
+class WithoutAnybody(unittest.TestCase):
+    def run_driver(self, *words):
+        done = subprocess.run([DRIVER, *words], capture_output=True, text=True, timeout=240)
+        return done.returncode, done.stdout
 
     def test_deadlines_are_kept(self):
-        _, said, _ = self.run_driver("get", "127.0.0.1:1", "k", "300")
+        _, said = self.run_driver("get", "127.0.0.1:1", "k", "300")
         self.assertTrue(said.startswith("-1 14 UNREACHABLE after "), said)
         self.assertLess(int(said.split()[4]), 60_000)
         self.assertIn("nobody answers", said)

@@ -51,6 +51,14 @@ class Installed(ClusterTest):
         self.assertEqual(real, "libbaton.so." + self.pkg_config("--modversion")[0])
         self.assertIn("libbaton.so.0]", run("readelf", "-d", self.library))
 
+    def test_the_library_shows_what_the_header_declares(self):
+        with open(self.header, encoding="utf-8") as f:
+            declared = set(re.findall(r"^BATON_API\b[^;(]*?\b(\w+)\(", f.read(), re.M))
+        shown = run("nm", "-D", "--defined-only", self.library).splitlines()
+        exported = {line.split()[2].split("@")[0] for line in shown if line.split()[1] != "A"}
+        self.assertEqual(exported - declared, set())
+        self.assertGreater(len(exported), 20)
+
     def test_the_header_stands_alone(self):
         with open(self.header, encoding="utf-8") as f:
             text = f.read()
