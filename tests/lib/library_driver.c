@@ -6,7 +6,10 @@
  *     library-driver tour ADDRESSES
  *         Every call that blocks, once. Prints "ok", or what was not as it must be.
  *     library-driver get ADDRESSES KEY TIMEOUT_MS
- *         One line: how it ended, and how long it took. */
+ *         One line: how it ended, and how long it took.
+ *     library-driver guard [PATH]
+ *         For each line "CLUSTER EPOCH" of stdin a line with the guard's word: "admitted", or the
+ *         reason. */
 #include <baton/baton.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -281,6 +284,27 @@ static int get(const char *addresses, const char *key, int64_t timeout_ms)
     return 0;
 }
 
+/* ---- guard ---- */
+
+static int guard(const char *path)
+{
+    struct baton_guard *g;
+    struct baton_error err;
+    char cluster[64];
+    uint64_t epoch;
+    if (baton_guard_open(&g, path, &err) != 0) {
+        printf("%s\n", err.reason);
+        return 2;
+    }
+    while (scanf("%63s %" SCNu64, cluster, &epoch) == 2) {
+        bool refused = baton_guard_admit(g, cluster, epoch, &err) != 0;
+        printf("%s\n", refused ? err.reason : "admitted");
+        fflush(stdout);
+    }
+    baton_guard_close(g);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4 && !strcmp(argv[1], "count"))
@@ -289,6 +313,8 @@ int main(int argc, char **argv)
         return tour(argv[2]);
     if (argc == 5 && !strcmp(argv[1], "get"))
         return get(argv[2], argv[3], strtoll(argv[4], NULL, 10));
+    if ((argc == 2 || argc == 3) && !strcmp(argv[1], "guard"))
+        return guard(argv[2]);
     fputs("usage: see the top of library_driver.c\n", stderr);
     return 2;
 }

@@ -1,0 +1,88 @@
+"""A cluster that is used in every way at once while faults strike it: a load of puts, and a watcher; and what must be true
+of all that in the end."""
+import signal
+
+import heard
+from cluster import wait_until
+from listeners import Watcher
+from workload import Load
+
+
+class Live:
+    """with Live(cluster) as live: live.kill() ...; live.problems()."""
+
+    def __init__(self, cluster, clients=8):
+        self.cluster, self.faults = cluster, 0
+        self.load = Load(cluster.proxy, clients)
+        self.prefix = f"load/{self.load.run}/"
+        self.listeners = [Watcher(cluster.proxy, self.prefix)]
+
+    def __enter__(self):
+        for listener in self.listeners:
+            listener.start().wait_open()
+        self.load.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.load.stop()
+        for listener in self.listeners:
+            listener.stop()
+
+    # Faults. Each returns when puts are answered again, and the cluster is whole.
+
+    def _settle(self):
+        self.faults += 1
+        self.load.wait_progress(puts=10)
+        wait_until("all members queue", lambda: len(self.cluster.election_queue()) == len(self.cluster.members))
+
+    def _depose(self, fault):
+        _, epoch = self.cluster.wait_leader()
+        done = fault()
+        self.cluster.wait_leader(above_epoch=epoch)
+        return done
+
+    def kill(self, hard=False):
+        self.cluster.restart(self._depose(lambda: self.cluster.kill_leader(hard)).name)
+        self._settle()
+
+    def transfer(self):
+        self._depose(self.cluster.transfer_leader)
+        self._settle()
+
+    def restart_etcd(self):
+        etcd = self.cluster.process("etcd1")
+        etcd.signal(signal.SIGKILL)
+        etcd.wait_gone(10)
+        self.cluster.restart("etcd1")
+        self.cluster.wait_leader()
+        self._settle()
+
+    def strike(self, kills, transfers, etcd_restarts):
+        """So many of each, mixed."""
+        left = [(kills, self.kill), (transfers, self.transfer), (etcd_restarts, self.restart_etcd)]
+        turns = sorted(((number + 0.5) / count, index) for index, (count, _) in enumerate(left) for number in range(count))
+        for _, index in turns:
+            left[index][1]()
+
+    # The end.
+
+    def problems(self):
+        """Ends the load, and says what is wrong with all that was told until then."""
+        history = self.load.stop()
+        found = self.load.problems(self.cluster)
+        last = max(op.revision for op in history.ops if op.kind in heard.WRITES and op.code == "OK")
+        stored = self.load.stored(self.cluster.proxy)
+        for listener in self.listeners:
+            listener.wait_told(last)
+            replay = heard.Replay(listener.told)
+            of_it = replay.problems + list(heard.check_writes(history, replay)) + list(heard.check_state(replay, stored))
+            found += [f"{type(listener).__name__}: {problem}" for problem in of_it]
+        return found
+
+    def summary(self):
+        """Lines for people."""
+        lines = [f"{self.faults} faults, {len(self.load.history().ops)} calls"]
+        for listener in self.listeners:
+            told = sum(message.kind == heard.EVENTS for message in listener.told)
+            lines.append(f"  {type(listener).__name__} heard {told} messages of changes on {listener.streams + 1} streams")
+        return "\n".join(lines)
