@@ -254,8 +254,11 @@ static void write_link(struct h2_link *link)
             h2_session_fill(link);
         }
         size_t n = 0, left = link->unsent.len - link->unsent_at;
-        if (left == 0)
+        if (left == 0) {
+            if (h2_session_is_over(link)) /* and the other end was told why */
+                link_break(link, "HTTP/2 was broken off");
             return;
+        }
         CURLcode rc = curl_easy_send(link->easy, link->unsent.data + link->unsent_at, left, &n);
         link->unsent_at += rc == CURLE_OK ? n : 0;
         if (rc == CURLE_AGAIN)

@@ -36,6 +36,9 @@ bool h2_session_submit(struct h2_link *link, struct transfer *t, const char *tok
 void h2_session_reset(struct h2_link *link, const struct transfer *t);
 /* Frames that are due, into link->unsent, up to some size. */
 void h2_session_fill(struct h2_link *link);
+/* With all that was due written: what the other end sent was no HTTP/2, and it was told so. It may
+ * go on being silent, with the connection open. */
+bool h2_session_is_over(const struct h2_link *link);
 
 /* What became of t, whose stream is over or whose link is broken. status: 200 for an answer of
  * gRPC, else 0 and why. */

@@ -230,6 +230,11 @@ void h2_session_fill(struct h2_link *link)
     POST(n >= 0);
 }
 
+bool h2_session_is_over(const struct h2_link *link)
+{
+    return !nghttp2_session_want_read(link->session);
+}
+
 /* ---- what became of a request ---- */
 
 /* HTTP/2, but not of an etcd: something in between. */
