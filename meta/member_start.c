@@ -345,6 +345,7 @@ static struct err start_upkeep(struct member *m)
                                         .etcd = &m->etcd,
                                         .board = m->board,
                                         .replica = m->replica,
+                                        .fanout = m->fanout,
                                         .quota_bytes = o->etcd_quota_bytes,
                                         .compact = is_auto ? UPKEEP_COMPACT_AUTO
                                                    : on    ? UPKEEP_COMPACT_ON

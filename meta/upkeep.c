@@ -8,6 +8,7 @@
 #include "meta/board.h"
 #include "meta/core/compact.h"
 #include "meta/core/space.h"
+#include "meta/fanout.h"
 #include "meta/metrics.h"
 #include "meta/replica.h"
 #include <stdatomic.h>
@@ -196,8 +197,10 @@ static struct err compact_to(struct upkeep *u, int64_t revision)
 
 static void compact_if_due(struct upkeep *u, int64_t now_ms, uint64_t written)
 {
-    int64_t revision = compact_due(&u->compact, now_ms, written);
+    struct fanout_load load;
     bool may;
+    fanout_load(u->cfg.fanout, &load);
+    int64_t revision = compact_due(&u->compact, now_ms, written, load.oldest_revision);
     if (!revision)
         return;
     struct err e = may_compact(u, &may);

@@ -7,6 +7,7 @@
 
 struct board;
 struct etcd_access;
+struct fanout;
 struct replica;
 struct upkeep;
 
@@ -16,6 +17,7 @@ struct upkeep_config {
     const struct etcd_access *etcd;
     struct board *board;
     struct replica *replica;
+    struct fanout *fanout;
     int64_t quota_bytes;         /* of etcd; 0: ask it */
     enum upkeep_compact compact; /* AUTO: unless etcd holds keys that are not Baton's */
     int64_t compact_growth_bytes, compact_every_ms, compact_keep_ms;

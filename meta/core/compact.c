@@ -40,12 +40,14 @@ static int64_t target(const struct compact *c, int64_t now_ms, uint64_t written)
     return 0;
 }
 
-int64_t compact_due(const struct compact *c, int64_t now_ms, uint64_t written)
+int64_t compact_due(const struct compact *c, int64_t now_ms, uint64_t written, int64_t oldest)
 {
     bool grown = written - c->last_written >= (uint64_t)c->limits.growth_bytes;
     if (now_ms < c->not_before_ms || (!grown && now_ms - c->last_ms < c->limits.every_ms))
         return 0;
     int64_t revision = target(c, now_ms, written);
+    if (!grown && revision >= oldest)
+        revision = oldest - 1;
     return revision > c->last_revision ? revision : 0;
 }
 

@@ -66,18 +66,21 @@ class Compaction(ClusterTest):
         self.assertEqual({item.key: item.value for item in self.stub.Range(kv.RangeRequest(), timeout=60).kvs}, state)
 
     def test_time_compacts_what_is_old_enough(self):
-        self.set_up("--compact-every=1s", "--compact-keep=1s")
+        self.set_up("--compact-every=1s", "--compact-keep=1s", "--watch-history=0")
         revision = self.stub.Put(kv.PutRequest(key=b"key", value=b"1"), timeout=60).revision
+        self.stub.Put(kv.PutRequest(key=b"key", value=b"1"), timeout=60)
+        # a watch that starts from the last change is still served
         self.stub.Put(kv.PutRequest(key=b"key", value=b"2"), timeout=60)
         wait_until("the first value is forgotten", lambda: self.is_compacted(revision))
         self.assertEqual(self.stub.Get(kv.GetRequest(key=b"key"), timeout=60).kv.value, b"2")
         self.assertEqual(self.baton.wait_leader(), self.leader)
 
     def test_the_history_of_others_is_theirs(self):
-        self.set_up("--compact-every=1s", "--compact-keep=0s")
+        self.set_up("--compact-every=1s", "--compact-keep=0s", "--watch-history=0")
         self.etcd.put(b"zzz", b"of somebody else")
         revision = self.etcd.revision()
-        self.stub.Put(kv.PutRequest(key=b"key", value=b"1"), timeout=60)
+        for value in (b"1", b"2"):
+            self.stub.Put(kv.PutRequest(key=b"key", value=value), timeout=60)
         wait_until("it says why it does not compact",
                    lambda: "are not Baton's, as 'zzz'" in self.baton.log(self.leader[0]))
         self.assertFalse(self.is_compacted(revision))
