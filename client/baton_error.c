@@ -51,6 +51,12 @@ static const char *hint_of(enum err_code code)
         return "read faster, or follow less: it goes on behind what was received last";
     case ERR_UNKNOWN_MEMBER:
         return "baton_members lists the members there are";
+    case ERR_UNKNOWN_WORKER:
+        return "it expired or was deleted: register it again";
+    case ERR_STALE_INCARNATION:
+        return "another process has registered this address since: end this one";
+    case ERR_TOO_MANY_WORKERS:
+        return "delete workers that are gone for good, or raise the members' --max-workers";
     case ERR_CORRUPT:
         return "put back a copy of the file, or delete it if it may forget what it knew";
     case ERR_IN_USE:

@@ -18,6 +18,8 @@ static void handle_metrics(void *ctx, const char *query, struct http_answer *out
                                                              .live = a->live,
                                                              .store = a->store,
                                                              .replica = a->replica,
+                                                             .workforce = a->workforce,
+                                                             .max_workers = a->max_workers,
                                                              .fanout = a->fanout,
                                                              .follow = atomic_load(&a->follow),
                                                              .rpc = a->rpc});

@@ -9,6 +9,7 @@ struct fanout;
 struct replica;
 struct rpc_server;
 struct store;
+struct workforce;
 
 /* Borrowed until the HTTP server is stopped. `follow` is set last and once. */
 struct admin {
@@ -17,6 +18,8 @@ struct admin {
     struct board *board;
     struct live *live;
     struct store *store;
+    struct workforce *workforce;
+    int64_t max_workers;
     struct replica *replica;
     struct fanout *fanout;
     struct rpc_server *rpc;

@@ -152,6 +152,12 @@ void convert_answer(const struct plan_answer *answer, struct buf *out)
     case REQUEST_TXN:
         pack_txn(answer, &memory, out);
         break;
+    case REQUEST_ADD_WORKER:
+    case REQUEST_ACTIVATE_WORKER:
+    case REQUEST_UPDATE_WORKER:
+    case REQUEST_DELETE_WORKER:
+    case REQUEST_EXPIRE_WORKER:
+        UNREACHABLE_CASE();
     }
     arena_close(&memory);
 }

@@ -1,27 +1,8 @@
 #include "baton/v1/kv.pb-c.h"
 #include "meta/convert.h"
+#include "meta/convert_unpack.h"
 
 enum { RANGE_LIMIT_DEFAULT = 1000 };
-
-/* ---- memory: messages are unpacked into an arena and never freed one by one ---- */
-
-static void *arena_alloc_for_protobuf(void *arena, size_t size)
-{
-    return arena_raw(arena, size);
-}
-
-static void arena_free_for_protobuf(void *arena, void *piece)
-{
-}
-
-static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *type, struct bytes body,
-                                struct arena *memory)
-{
-    ProtobufCAllocator allocator = {.alloc = arena_alloc_for_protobuf,
-                                    .free = arena_free_for_protobuf,
-                                    .allocator_data = memory};
-    return protobuf_c_message_unpack(type, &allocator, body.len, body.data);
-}
 
 static struct bytes bytes_in(ProtobufCBinaryData data)
 {
@@ -192,7 +173,7 @@ static struct request_op *only_op(struct plan_request *out, enum request_method 
 struct err convert_put(struct bytes body, struct plan_request *out)
 {
     const Baton__V1__PutRequest *m =
-        (void *)unpack(&baton__v1__put_request__descriptor, body, &out->memory);
+        (void *)convert_unpack(&baton__v1__put_request__descriptor, body, &out->memory);
     if (!m)
         return no_message();
     *only_op(out, REQUEST_PUT) = op_of_put(m);
@@ -202,7 +183,7 @@ struct err convert_put(struct bytes body, struct plan_request *out)
 struct err convert_delete(struct bytes body, struct plan_request *out)
 {
     const Baton__V1__DeleteRequest *m =
-        (void *)unpack(&baton__v1__delete_request__descriptor, body, &out->memory);
+        (void *)convert_unpack(&baton__v1__delete_request__descriptor, body, &out->memory);
     if (!m)
         return no_message();
     return op_of_delete(m, &out->memory, only_op(out, REQUEST_DELETE));
@@ -211,7 +192,7 @@ struct err convert_delete(struct bytes body, struct plan_request *out)
 struct err convert_txn(struct bytes body, struct plan_request *out)
 {
     const Baton__V1__TxnRequest *m =
-        (void *)unpack(&baton__v1__txn_request__descriptor, body, &out->memory);
+        (void *)convert_unpack(&baton__v1__txn_request__descriptor, body, &out->memory);
     if (!m)
         return no_message();
     out->method = REQUEST_TXN;
@@ -229,7 +210,7 @@ struct err convert_txn(struct bytes body, struct plan_request *out)
 struct err convert_get(struct bytes body, struct arena *memory, struct read_get *out)
 {
     const Baton__V1__GetRequest *m =
-        (void *)unpack(&baton__v1__get_request__descriptor, body, memory);
+        (void *)convert_unpack(&baton__v1__get_request__descriptor, body, memory);
     if (!m)
         return no_message();
     out->key = bytes_in(m->key);
@@ -242,7 +223,7 @@ struct err convert_get(struct bytes body, struct arena *memory, struct read_get 
 struct err convert_range(struct bytes body, struct arena *memory, struct read_range *out)
 {
     const Baton__V1__RangeRequest *m =
-        (void *)unpack(&baton__v1__range_request__descriptor, body, memory);
+        (void *)convert_unpack(&baton__v1__range_request__descriptor, body, memory);
     if (!m)
         return no_message();
     if (m->prefix && m->range_end.len)

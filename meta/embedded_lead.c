@@ -96,8 +96,7 @@ static void commit(struct replica *r)
     }
     replica_moved(r, revision, r->lead.epoch);
     replica_own_record(r, &r->flight_record);
-    plan_committed(&r->batch, revision, clock_boot_ms());
-    meta_note_ids(&r->window, clock_boot_ms());
+    batch_committed(r, revision);
     meta_count_outcome(META_BATCH, COMMIT_APPLIED);
     meta_observe_commit(r->batch.request_count, clock_mono_us() - began_us);
     batch_answer(r, &e);
@@ -174,6 +173,7 @@ static void work(struct replica *r)
     if (r->mode != REPLICA_LEADING)
         return;
     confirm_reads(r);
+    replica_end_workers(r);
     batch_gather_writes(r);
     if (r->waiting_writes && batch_plan(r, clock_boot_ms()))
         commit(r);
@@ -181,7 +181,7 @@ static void work(struct replica *r)
 
 static int64_t next_ms(const struct replica *r)
 {
-    return r->waiting_writes ? 0 : INT64_MAX;
+    return r->waiting_writes ? 0 : replica_workers_next_ms(r);
 }
 
 const struct leading lead_alone = {

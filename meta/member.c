@@ -14,6 +14,7 @@
 #include "meta/store.h"
 #include "meta/upkeep.h"
 #include "meta/waiting.h"
+#include "meta/workforce.h"
 #include <signal.h>
 #include <unistd.h>
 
@@ -140,6 +141,7 @@ static void stop(struct member *m, int64_t by_ms)
     fanout_stop(m->fanout);
     upkeep_stop(m->upkeep);
     replica_free(m->replica);
+    workforce_free(m->workforce);
     live_free(m->live);
     board_free(m->board);
     store_close(m->store);

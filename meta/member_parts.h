@@ -9,6 +9,7 @@
 #include "meta/identity.h"
 #include "meta/member.h"
 #include "meta/options.h"
+#include "meta/service_cluster.h"
 #include "meta/service_health.h"
 #include "meta/service_kv.h"
 #include "meta/service_maintenance.h"
@@ -20,7 +21,7 @@
 enum {
     FORMAT_LEVEL = 1,
     METHODS = SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS +
-              SERVICE_MAINTENANCE_METHODS + SERVICE_REFLECTION_METHODS
+              SERVICE_MAINTENANCE_METHODS + SERVICE_CLUSTER_METHODS + SERVICE_REFLECTION_METHODS
 };
 
 struct member {
@@ -31,6 +32,7 @@ struct member {
     struct member_info self;
     struct marks *marks;
     struct store *store;
+    struct workforce *workforce;
     struct board *board;
     struct live *live;
     struct replica *replica;
@@ -43,6 +45,7 @@ struct member {
     struct service_member *members;
     struct service_health *health;
     struct service_kv kv;
+    struct service_cluster workers;
     struct service_maintenance *maintenance;
     struct service_reflection *reflection;
     struct rpc_method methods[METHODS];

@@ -18,6 +18,7 @@
 #include "meta/store.h"
 #include "meta/upkeep.h"
 #include "meta/waiting.h"
+#include "meta/workforce.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,9 +237,11 @@ static struct err start_replica(struct member *m)
             .max_pending = o->max_pending,
             .max_pending_bytes = o->max_pending_bytes,
             .dedup_bytes = o->dedup_bytes,
+            .max_workers = (size_t)o->max_workers,
             .max_txn_ops = is_alone(m) ? EMBEDDED_TXN_OPS : o->max_txn_ops});
     if (err_is(&e))
         return e;
+    m->workforce = workforce_new(m->store);
     m->waiting = waiting_start(m->board, m->replica);
     m->fanout =
         fanout_start(&(struct fanout_config){.board = m->board,
@@ -248,6 +251,31 @@ static struct err start_replica(struct member *m)
                                              .buffer_bytes = (size_t)o->watch_buffer_bytes,
                                              .max_streams = (int)o->max_watches});
     return OK_ERR;
+}
+
+static void serve_workers(struct member *m)
+{
+    m->workers = (struct service_cluster){.lead = &m->lead,
+                                          .store = m->store,
+                                          .workforce = m->workforce,
+                                          .fanout = m->fanout,
+                                          .live = is_alone(m) ? NULL : m->live};
+    service_cluster_methods(&m->workers, m->options->worker_ttl_ms,
+                            m->methods + METHODS - SERVICE_REFLECTION_METHODS -
+                                SERVICE_CLUSTER_METHODS);
+}
+
+static void serve_maintenance(struct member *m)
+{
+    m->maintenance =
+        service_maintenance_start(&(struct service_maintenance_config){.lead = &m->lead,
+                                                                       .board = m->board,
+                                                                       .store = m->store,
+                                                                       .replica = m->replica,
+                                                                       .prefix = m->options->prefix,
+                                                                       .alone = is_alone(m)});
+    service_maintenance_methods(m->maintenance, m->methods + SERVICE_MEMBER_METHODS +
+                                                    SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS);
 }
 
 static struct err start_serving(struct member *m)
@@ -272,15 +300,8 @@ static struct err start_serving(struct member *m)
     service_member_methods(m->members, m->methods);
     service_health_methods(m->health, m->methods + SERVICE_MEMBER_METHODS);
     service_kv_methods(&m->kv, m->methods + SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS);
-    m->maintenance =
-        service_maintenance_start(&(struct service_maintenance_config){.lead = &m->lead,
-                                                                       .board = m->board,
-                                                                       .store = m->store,
-                                                                       .replica = m->replica,
-                                                                       .prefix = o->prefix,
-                                                                       .alone = is_alone(m)});
-    service_maintenance_methods(m->maintenance, m->methods + SERVICE_MEMBER_METHODS +
-                                                    SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS);
+    serve_maintenance(m);
+    serve_workers(m);
     m->reflection = service_reflection_new(m->methods, METHODS);
     service_reflection_methods(m->reflection, m->methods + METHODS - SERVICE_REFLECTION_METHODS);
     board_listen(m->board, on_board_changed, m);
@@ -304,6 +325,8 @@ static struct err start_serving(struct member *m)
                               .live = m->live,
                               .store = m->store,
                               .replica = m->replica,
+                              .workforce = m->workforce,
+                              .max_workers = o->max_workers,
                               .fanout = m->fanout,
                               .rpc = m->rpc};
     e = admin_start(&m->admin, o->http, &m->http);
@@ -405,6 +428,7 @@ static struct err start_election(struct member *m)
                                                         .follow = m->follow,
                                                         .waiting = m->waiting,
                                                         .upkeep = m->upkeep,
+                                                        .workforce = m->workforce,
                                                         .fanout = m->fanout});
     m->replica_runs = true;
     m->admin.follow = m->follow;
@@ -443,8 +467,9 @@ static void start_leading(struct member *m)
     buf_close(&value);
     board_set_cluster(m->board, &m->cluster);
     member_publish(m, ROLE_ACTIVATING, m->alone.epoch);
-    replica_connect(m->replica,
-                    &(struct replica_links){.waiting = m->waiting, .fanout = m->fanout});
+    replica_connect(m->replica, &(struct replica_links){.waiting = m->waiting,
+                                                        .workforce = m->workforce,
+                                                        .fanout = m->fanout});
     m->replica_runs = true;
     replica_lead(m->replica, &m->alone);
 }

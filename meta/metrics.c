@@ -4,6 +4,7 @@
 #include "common/base/rpc_status.h"
 #include "meta/core/dedup.h"
 #include "meta/metrics_rows.h"
+#include <stdatomic.h>
 
 enum { STATUSES = RPC_UNAUTHENTICATED + 1 };
 
@@ -15,6 +16,20 @@ static struct metric *row(enum meta_metric m)
 static void count(enum meta_metric m, const char *label)
 {
     cell_add(metric_cell(row(m), label), 1);
+}
+
+/* ---- for clients ---- */
+
+static struct {
+    _Atomic uint64_t commits, writes, reads, heartbeats;
+} did;
+
+void meta_activity(struct meta_activity *out)
+{
+    *out = (struct meta_activity){.commits = atomic_load(&did.commits),
+                                  .writes = atomic_load(&did.writes),
+                                  .reads = atomic_load(&did.reads),
+                                  .heartbeats = atomic_load(&did.heartbeats)};
 }
 
 /* ---- commits ---- */
@@ -39,8 +54,11 @@ void meta_count_outcome(enum meta_commit_kind kind, enum commit_outcome_kind out
 void meta_observe_commit(size_t requests, int64_t spent_us)
 {
     metric_observe(row(META_COMMIT_TIME), (double)spent_us / 1e6);
-    if (requests)
-        metric_observe(row(META_COMMIT_REQUESTS), (double)requests);
+    if (!requests)
+        return;
+    metric_observe(row(META_COMMIT_REQUESTS), (double)requests);
+    atomic_fetch_add(&did.commits, 1);
+    atomic_fetch_add(&did.writes, requests);
 }
 
 void meta_count_attempt(enum commit_txn_kind kind, size_t bytes)
@@ -167,6 +185,7 @@ static const char *const wait_words[] = {
 void meta_count_read(enum meta_read how)
 {
     count(META_READS, read_words[how]);
+    atomic_fetch_add(&did.reads, 1);
 }
 
 void meta_count_wait(enum meta_wait what)
@@ -192,6 +211,25 @@ void meta_count_stream_snapshot(void)
     metric_add(row(META_WATCH_SNAPSHOTS), 1);
 }
 
+/* ---- workers ---- */
+
+static const char *const beat_words[] = {[BEAT_OK] = "OK",
+                                         [BEAT_UNKNOWN] = "UNKNOWN_WORKER",
+                                         [BEAT_STALE] = "STALE_INCARNATION",
+                                         [BEAT_NOT_LED] = "NOT_LEADER"};
+
+void meta_count_heartbeat(enum workforce_beat said)
+{
+    PRE(said != BEAT_WAITS);
+    count(META_HEARTBEATS, beat_words[said]);
+    atomic_fetch_add(&did.heartbeats, said == BEAT_OK);
+}
+
+void meta_count_expired(void)
+{
+    metric_add(row(META_WORKERS_EXPIRED), 1);
+}
+
 /* ---- what can be foreseen ---- */
 
 static void foresee(enum meta_metric m, const char *const *values)
@@ -215,6 +253,9 @@ void meta_metrics_init(void)
         metric_cell(row(META_READS), read_words[how]);
     for (int what = META_WAIT_CONFIRMED; what <= META_WAIT_REVISION; what++)
         metric_cell(row(META_WAITS), wait_words[what]);
+    metric_cell(row(META_HEARTBEATS), beat_words[BEAT_OK]);
+    metric_cell(row(META_HEARTBEATS), beat_words[BEAT_UNKNOWN]);
+    metric_cell(row(META_HEARTBEATS), beat_words[BEAT_STALE]);
     metric_cell(row(META_STEP_DOWNS), "the member leaves");
     metric_cell(row(META_WATCH_MESSAGES), "watch");
     metric_cell(row(META_WATCH_BYTES), "watch");

@@ -6,6 +6,7 @@
 #include "common/io/rpc_server.h"
 #include "meta/core/commit.h"
 #include "meta/core/election.h"
+#include "meta/workforce.h"
 
 struct dedup_window;
 
@@ -31,6 +32,20 @@ void meta_count_store_failure(enum err_code code);
 void meta_count_listing(void);
 /* The watch brought this revision, which the replica has not applied yet. */
 void meta_note_seen_revision(int64_t revision);
+
+/* ---- workers ---- */
+/* An answer to a heartbeat, and a worker that has expired. */
+void meta_count_heartbeat(enum workforce_beat said);
+void meta_count_expired(void);
+
+/* What this process has done: the counts above, summed up for clients. */
+struct meta_activity {
+    uint64_t commits; /* applied, with mutations in them */
+    uint64_t writes;  /* mutations in them */
+    uint64_t reads;   /* of the key-value store */
+    uint64_t heartbeats;
+};
+void meta_activity(struct meta_activity *out);
 
 /* ---- etcd ---- */
 /* How full its fullest endpoint is, and whether puts are refused for it. */

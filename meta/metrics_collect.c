@@ -9,6 +9,7 @@
 #include "meta/metrics_rows.h"
 #include "meta/replica.h"
 #include "meta/store.h"
+#include "meta/workforce.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -134,6 +135,27 @@ static void collect_fanout(struct fanout *fanout)
     set(META_HISTORY_OLDEST, (double)load.oldest_revision);
 }
 
+/* Types that come and go, and the many that somebody may invent, are bounded by the cells. */
+static void collect_workers(struct workforce *workforce, int64_t limit)
+{
+    enum { TYPES_SHOWN = 32 };
+    struct workforce_type types[TYPES_SHOWN];
+    struct worker_counters counters;
+    size_t workers, count = workforce_types(workforce, types, TYPES_SHOWN, &counters, &workers);
+    metric_clear(&meta_metrics[META_WORKERS]);
+    metric_clear(&meta_metrics[META_WORKER_SLOTS]);
+    for (size_t i = 0; i < count && i < TYPES_SHOWN; i++) {
+        const struct workers_type *sum = &types[i].sum;
+        struct metric *m = &meta_metrics[META_WORKERS];
+        cell_set(metric_cell(m, types[i].name, "starting"), sum->starting);
+        cell_set(metric_cell(m, types[i].name, "running"), sum->running);
+        cell_set(metric_cell(m, types[i].name, "expiring"), sum->expiring);
+        cell_set(metric_cell(&meta_metrics[META_WORKER_SLOTS], types[i].name), sum->slots);
+    }
+    set(META_WORKERS_LIMIT, (double)limit);
+    set(META_WORKER_REGISTRATIONS, (double)counters.incarnation);
+}
+
 void meta_metrics_write(struct buf *out, const struct meta_metrics_of *of)
 {
     struct board_self self;
@@ -152,6 +174,7 @@ void meta_metrics_write(struct buf *out, const struct meta_metrics_of *of)
         set(META_WATCH_OPEN, follow_healthy(of->follow));
         set(META_WATCH_SILENCE, (double)follow_silent_ms(of->follow) / 1e3);
     }
+    collect_workers(of->workforce, of->max_workers);
     collect_fanout(of->fanout);
     if (of->rpc)
         collect_rpc(of->rpc);

@@ -2,6 +2,7 @@
 #pragma once
 #include "common/base/buf.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 struct board;
 struct follow;
@@ -10,6 +11,7 @@ struct fanout;
 struct replica;
 struct rpc_server;
 struct store;
+struct workforce;
 
 /* Borrowed; each may be NULL when it is not there (yet). */
 struct meta_metrics_of {
@@ -18,6 +20,8 @@ struct meta_metrics_of {
     struct board *board;
     struct live *live;
     struct store *store;
+    struct workforce *workforce;
+    int64_t max_workers;
     struct replica *replica;
     struct fanout *fanout;
     struct follow *follow;

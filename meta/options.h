@@ -11,7 +11,8 @@ struct meta_options {
     const char *listen, *advertise, *http, *etcd;
     int64_t ttl_ms, drain_timeout_ms;
     int64_t max_pending, max_pending_bytes, dedup_bytes, map_bytes, max_txn_ops, rpc_threads;
-    int64_t max_watches, watch_history_bytes, watch_buffer_bytes, watch_threads;
+    int64_t max_watches, max_workers, worker_ttl_ms, watch_history_bytes, watch_buffer_bytes,
+        watch_threads;
     const char *log_level, *default_consistency, *compact, *transport;
     int64_t etcd_quota_bytes, compact_growth_bytes, compact_every_ms, compact_keep_ms;
     char prefix[160];               /* "/baton/<cluster>/" */

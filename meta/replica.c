@@ -286,6 +286,7 @@ void replica_connect(struct replica *r, const struct replica_links *links)
     r->waiting = links->waiting;
     r->upkeep = links->upkeep;
     r->fanout = links->fanout;
+    r->workforce = links->workforce;
     r->thread = thread_start("replica", replica_run, r);
 }
 

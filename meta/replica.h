@@ -16,6 +16,7 @@ struct fanout;
 struct follow;
 struct upkeep;
 struct waiting;
+struct workforce;
 
 /* One mutation on its way. Whoever submits it allocates it; `done` is called exactly once, on the
  * replica's thread, and owns it from then on. */
@@ -57,6 +58,7 @@ struct replica_config {
     int64_t ttl_ms;
     int64_t max_pending, max_pending_bytes;
     int64_t dedup_bytes;
+    size_t max_workers;
     int64_t max_txn_ops; /* 0: learn it from etcd; needed without */
 };
 
@@ -71,6 +73,7 @@ struct replica_links {
     struct waiting *waiting;
     struct upkeep *upkeep;
     struct fanout *fanout;
+    struct workforce *workforce;
 };
 /* Before anything is said to it. */
 void replica_connect(struct replica *r, const struct replica_links *links);

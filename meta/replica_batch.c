@@ -5,6 +5,7 @@
 #include "meta/core/keys.h"
 #include "meta/metrics.h"
 #include "meta/replica_parts.h"
+#include "meta/workforce.h"
 
 enum { BATCH_BYTES = 1280 * 1024 }; /* under etcd's --max-request-bytes of 1.5 MiB */
 
@@ -66,9 +67,7 @@ static void write_done(struct replica *r, struct write *w, const struct err *err
 /* An answer that is recorded may itself be a refusal. */
 static void answer_one(struct replica *r, struct write *w)
 {
-    struct err e = OK_ERR;
-    if (w->answer->code != ERR_OK)
-        e = err_make(w->answer->code, "nothing was there to delete");
+    struct err e = answer_refusal(w->answer);
     write_done(r, w, &e, w->answer);
 }
 
@@ -99,6 +98,8 @@ void batch_inherit_ids(struct replica *r)
 
 void batch_open_writes(struct replica *r)
 {
+    if (r->workforce)
+        workforce_begin(r->workforce, r->lead.epoch);
     pthread_mutex_lock(&r->writes.lock);
     r->writes.open = true;
     pthread_mutex_unlock(&r->writes.lock);
@@ -127,6 +128,8 @@ void batch_close_writes(struct replica *r)
     r->waiting_writes = NULL;
     struct err e = err_make(ERR_NOT_LEADER, "member %s leads no more: ask again", r->cfg.member_id);
     fail_all(r, all, &e);
+    if (r->workforce)
+        workforce_end(r->workforce);
 }
 
 /* ---- batches ---- */
@@ -180,9 +183,11 @@ bool batch_plan(struct replica *r, int64_t now_ms)
     char room[KEY_MAX];
     struct plan_limits limits = {.max_ops = (size_t)r->max_txn_ops - BATCH_FENCE_OPS,
                                  .max_bytes = BATCH_BYTES,
-                                 .no_puts = err_is(&r->no_puts) ? &r->no_puts : NULL};
+                                 .no_puts = err_is(&r->no_puts) ? &r->no_puts : NULL,
+                                 .max_workers = r->cfg.max_workers};
     struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
     struct plan_view view = store_view(snap);
+    view.workers = r->workforce ? workforce_table(r->workforce) : NULL;
     plan_begin(&r->batch, keys_state(room, r->cfg.prefix), &view, &r->window, &limits, now_ms);
     if (!r->held)
         fill_batch(r, now_ms);
@@ -243,6 +248,14 @@ void batch_apply(struct replica *r, int64_t revision)
     }
     replica_moved(r, revision, r->lead.epoch);
     replica_own_record(r, &r->flight_record);
+}
+
+void batch_committed(struct replica *r, int64_t revision)
+{
+    plan_committed(&r->batch, revision, clock_boot_ms());
+    if (r->workforce)
+        workforce_committed(r->workforce, &r->batch);
+    meta_note_ids(&r->window, clock_boot_ms());
 }
 
 void batch_answer(struct replica *r, const struct err *err)

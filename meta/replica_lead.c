@@ -71,8 +71,7 @@ static void batch_applied(struct replica *r, const struct commit_outcome *o)
         batch_apply(r, o->revision);
     struct err e = OK_ERR;
     if (o->revision && !r->bare) {
-        plan_committed(&r->batch, o->revision, clock_boot_ms());
-        meta_note_ids(&r->window, clock_boot_ms());
+        batch_committed(r, o->revision);
     } else if (!o->revision)
         e = err_make(ERR_OUTCOME_UNKNOWN, "it was committed, but its revision is no longer known");
     if (o->kind == COMMIT_APPLIED)
@@ -348,6 +347,7 @@ static void begin_next(struct replica *r, int64_t now_ms)
     bool due = now_ms >= r->next_heartbeat_ms;
     atomic_store(&r->ask_told, false);
     uint64_t asked = atomic_load(&r->asked);
+    replica_end_workers(r);
     batch_gather_writes(r);
     hold_for_space(r, now_ms);
     bool writes_wait = r->waiting_writes && !r->held;
@@ -390,6 +390,8 @@ static int64_t lead_next_ms(const struct replica *r)
     bool beats = may_plan(r) || r->mode == REPLICA_ACTIVATING;
     if (beats && !r->in_flight && r->next_heartbeat_ms < next)
         next = r->next_heartbeat_ms;
+    if (!r->in_flight && replica_workers_next_ms(r) < next)
+        next = replica_workers_next_ms(r);
     return next;
 }
 

@@ -57,6 +57,7 @@ struct replica {
     struct waiting *waiting;
     struct upkeep *upkeep;
     struct fanout *fanout;
+    struct workforce *workforce;
     struct etcd_client *etcd;
     pthread_t thread;
     struct queue *inbox;
@@ -137,6 +138,11 @@ void replica_on_page(struct replica *r, const struct replica_events *page, bool 
 void replica_on_opened(struct replica *r, uint64_t generation, int64_t revision);
 void replica_on_watch_lost(struct replica *r);
 
+/* ---- replica_workers.c ---- */
+/* Begins to take out whoever is not heard of any more, when it is time to look. */
+void replica_end_workers(struct replica *r);
+int64_t replica_workers_next_ms(const struct replica *r);
+
 /* ---- replica_lead.c ---- */
 /* The state is of no use, so this leadership must end. */
 void lead_on_broken(struct replica *r, const struct err *why);
@@ -167,6 +173,8 @@ void batch_begin_probe(struct replica *r, int64_t now_ms);
 void batch_begin_heartbeat(struct replica *r, int64_t now_ms);
 /* etcd holds what flew, so it is durable whatever becomes of the local copy. */
 void batch_apply(struct replica *r, int64_t revision);
+/* It is applied at this revision, so it counts for the batches to come. */
+void batch_committed(struct replica *r, int64_t revision);
 /* err OK: each gets its planned answer. */
 void batch_answer(struct replica *r, const struct err *err);
 /* An endpoint that takes fewer operations in a txn than the others said: what it refused certainly

@@ -2,6 +2,7 @@
 #include "common/base/mem.h"
 #include "meta/board.h"
 #include "meta/convert.h"
+#include "meta/leased.h"
 #include "meta/metrics.h"
 #include "meta/service_kv_parts.h"
 #include "meta/store.h"
@@ -22,31 +23,6 @@ struct view {
     struct store_snapshot *snap;
     uint64_t epoch;
 };
-
-/* A snapshot of the epoch under which it may be answered: what a later leader wrote cannot be
- * missing, because the gate is looked at before, and cannot be in it, because it is looked at again
- * behind. NULL: not now. */
-static struct store_snapshot *leased_snapshot(struct service_kv *s, uint64_t *epoch)
-{
-    while ((*epoch = board_read_epoch(s->lead->board))) {
-        struct store_snapshot *snap = store_snapshot_open(s->store);
-        if (board_still_reads(s->lead->board, *epoch))
-            return snap;
-        store_snapshot_close(snap);
-    }
-    return NULL;
-}
-
-/* After etcd's answer nothing of this epoch is missing; what a later leader wrote is kept out as
- * above. No clock is looked at. */
-static struct store_snapshot *confirmed_snapshot(struct service_kv *s, uint64_t epoch)
-{
-    struct store_snapshot *snap = store_snapshot_open(s->store);
-    if (board_still_reads(s->lead->board, epoch))
-        return snap;
-    store_snapshot_close(snap);
-    return NULL;
-}
 
 /* Whatever this member has, as long as it is whole; who names a revision waits until it is. */
 static bool open_stale(struct service_kv *s, struct rpc_call *call, const struct read_terms *terms,
@@ -79,10 +55,8 @@ static bool open_current(struct service_kv *s, struct rpc_call *call, bool quoru
         return false;
     v->snap = NULL;
     v->epoch = confirmed;
-    if (confirmed)
-        v->snap = confirmed_snapshot(s, confirmed);
-    else if (!quorum)
-        v->snap = leased_snapshot(s, &v->epoch);
+    if (confirmed || !quorum)
+        v->snap = leased_snapshot(s->lead->board, s->store, confirmed, &v->epoch);
     if (!v->snap)
         lead_confirm_or_refuse(s->lead, call, run, s);
     return v->snap != NULL;

@@ -133,7 +133,7 @@ static struct err open_env(struct store *s, size_t map_bytes)
     if (rc == 0)
         rc = mdb_env_set_mapsize(s->env, map_bytes ? map_bytes : MAP_BYTES_DEFAULT);
     if (rc == 0)
-        rc = mdb_env_set_maxdbs(s->env, 4);
+        rc = mdb_env_set_maxdbs(s->env, 5);
     if (rc == 0)
         rc = mdb_env_set_maxreaders(s->env, STORE_READERS_MAX);
     /* No MDB_WRITEMAP: a full disk would come as SIGBUS instead of an error, and the file would be
@@ -146,6 +146,8 @@ static struct err open_env(struct store *s, size_t map_bytes)
 static int open_tables(struct store *s, MDB_txn *txn)
 {
     int rc = mdb_dbi_open(txn, "kv", MDB_CREATE, &s->kv);
+    if (rc == 0)
+        rc = mdb_dbi_open(txn, "workers", MDB_CREATE, &s->workers);
     if (rc == 0)
         rc = mdb_dbi_open(txn, "chunks", MDB_CREATE | MDB_INTEGERKEY, &s->chunks);
     if (rc == 0)

@@ -74,6 +74,12 @@ void store_range(struct store_snapshot *snap, struct bytes key, struct bytes end
                  bool (*visit)(void *arg, const struct etcd_kv *kv), void *arg);
 uint64_t store_count(struct store_snapshot *snap, struct bytes key, struct bytes end);
 
+/* What stands below workers/, under its key there (worker.h); all of it from a key on, in order,
+ * until visit answers false. */
+bool store_worker(struct store_snapshot *snap, struct bytes key, struct etcd_kv *out);
+void store_workers(struct store_snapshot *snap, struct bytes from,
+                   bool (*visit)(void *arg, const struct etcd_kv *kv), void *arg);
+
 /* Only on the writer's thread, and only on a snapshot opened after its last change: the ids are
  * found by an index in memory. */
 bool store_dedup(struct store_snapshot *snap, struct bytes id, struct dedup_hit *out);
@@ -85,7 +91,8 @@ void store_history(struct store_snapshot *snap,
                    bool (*visit)(void *arg, struct bytes name, struct bytes value), void *arg);
 bool store_history_get(struct store_snapshot *snap, struct bytes name, struct bytes *out);
 
-/* The functions above as a planner looks at them; valid until the snapshot is closed. */
+/* The functions above as a planner looks at them, but for the table of workers; valid until the
+ * snapshot is closed. */
 struct plan_view store_view(struct store_snapshot *snap);
 
 /* For metrics. */

@@ -8,7 +8,10 @@ bool store_route(const struct store *s, struct bytes key, struct store_key *out)
     static const struct {
         const char *folder;
         enum store_place place;
-    } folders[] = {{"kv/", STORE_KV}, {"history/", STORE_HISTORY}, {"dedup/", STORE_CHUNK}};
+    } folders[] = {{"kv/", STORE_KV},
+                   {"workers/", STORE_WORKER},
+                   {"history/", STORE_HISTORY},
+                   {"dedup/", STORE_CHUNK}};
     *out = (struct store_key){.place = STORE_FOREIGN};
     if (!bytes_starts_with(key, s->state_prefix))
         return false;
@@ -17,7 +20,7 @@ bool store_route(const struct store *s, struct bytes key, struct store_key *out)
         out->place = STORE_COMMIT;
     else if (bytes_equal(key, bytes_str("dedup/floor")))
         out->place = STORE_FLOOR;
-    for (size_t i = 0; i < 3 && out->place == STORE_FOREIGN; i++) {
+    for (size_t i = 0; i < 4 && out->place == STORE_FOREIGN; i++) {
         struct bytes folder = bytes_str(folders[i].folder);
         if (!bytes_starts_with(key, folder))
             continue;
@@ -142,7 +145,7 @@ struct err store_reindex(struct store *s)
 struct apply {
     struct store *s;
     MDB_txn *txn;
-    MDB_cursor *kv;
+    MDB_cursor *kv, *workers;
     struct store_head head; /* as it will be */
 };
 
@@ -159,14 +162,15 @@ static struct err senseless(struct bytes key, const char *why)
 
 /* Revisions follow from what is there: a key changes once in a commit. etcd's own, when they came
  * with the event, must be the same, or this copy has gone astray. */
-static struct err put_kv(struct apply *a, struct bytes key, const struct etcd_kv *said)
+static struct err put_kv(struct apply *a, MDB_cursor *into, struct bytes key,
+                         const struct etcd_kv *said)
 {
     MDB_val at = store_val(key), old;
     struct etcd_kv kv = {.value = said->value,
                          .create_revision = a->head.revision,
                          .mod_revision = a->head.revision,
                          .version = 1};
-    int rc = mdb_cursor_get(a->kv, &at, &old, MDB_SET);
+    int rc = mdb_cursor_get(into, &at, &old, MDB_SET);
     if (rc == 0) {
         struct etcd_kv before;
         store_decode_kv(at, old, &before);
@@ -178,16 +182,22 @@ static struct err put_kv(struct apply *a, struct bytes key, const struct etcd_kv
     if (said->version &&
         (said->version != kv.version || said->create_revision != kv.create_revision))
         return senseless(said->key, "its version is not the one that follows from the copy");
-    ring_draft_add(&a->s->changes, "kv/", key, &kv);
-    return failed(a, store_put_kv(a->s, a->kv, key, &kv));
+    ring_draft_add(&a->s->changes, into == a->kv ? "kv/" : "workers/", key, &kv);
+    return failed(a, store_put_kv(a->s, into, key, &kv));
 }
 
-static struct err delete_kv(struct apply *a, struct bytes key)
+static struct err put_worker(struct apply *a, struct bytes key, const struct etcd_kv *said)
+{
+    int rc = a->workers ? 0 : mdb_cursor_open(a->txn, a->s->workers, &a->workers);
+    return rc ? failed(a, rc) : put_kv(a, a->workers, key, said);
+}
+
+static struct err delete_kv(struct apply *a, MDB_dbi from, struct bytes key)
 {
     MDB_val at = store_val(key);
-    int rc = mdb_del(a->txn, a->s->kv, &at, NULL);
+    int rc = mdb_del(a->txn, from, &at, NULL);
     if (rc == 0)
-        ring_draft_add(&a->s->changes, "kv/", key, NULL);
+        ring_draft_add(&a->s->changes, from == a->s->kv ? "kv/" : "workers/", key, NULL);
     return failed(a, rc == MDB_NOTFOUND ? 0 : rc);
 }
 
@@ -228,7 +238,9 @@ static struct err apply_put(struct apply *a, const struct etcd_kv *kv)
     case STORE_COMMIT:
         return put_meta(a, "record", kv->value);
     case STORE_KV:
-        return put_kv(a, to.rest, kv);
+        return put_kv(a, a->kv, to.rest, kv);
+    case STORE_WORKER:
+        return put_worker(a, to.rest, kv);
     case STORE_HISTORY: {
         MDB_val key = store_val(to.rest), value = store_val(kv->value);
         return failed(a, mdb_put(a->txn, a->s->history, &key, &value, 0));
@@ -252,7 +264,9 @@ static struct err apply_delete(struct apply *a, struct bytes full_key)
         return senseless(full_key, "not below the state's prefix");
     switch (from.place) {
     case STORE_KV:
-        return delete_kv(a, from.rest);
+        return delete_kv(a, a->s->kv, from.rest);
+    case STORE_WORKER:
+        return delete_kv(a, a->s->workers, from.rest);
     case STORE_HISTORY: {
         MDB_val key = store_val(from.rest);
         int rc = mdb_del(a->txn, a->s->history, &key, NULL);
@@ -327,6 +341,8 @@ static struct err apply_end(struct apply *a, struct err e)
 {
     if (a->kv)
         mdb_cursor_close(a->kv);
+    if (a->workers)
+        mdb_cursor_close(a->workers);
     if (a->txn && !err_is(&e))
         e = failed(a, store_put_head(a->s, a->txn, &a->head));
     if (a->txn && !err_is(&e))

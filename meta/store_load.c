@@ -20,6 +20,8 @@ static int empty_tables(struct store *s, MDB_txn *txn)
     MDB_val record = store_name("record");
     int rc = mdb_drop(txn, s->kv, 0);
     if (rc == 0)
+        rc = mdb_drop(txn, s->workers, 0);
+    if (rc == 0)
         rc = mdb_drop(txn, s->chunks, 0);
     if (rc == 0)
         rc = mdb_drop(txn, s->history, 0);
@@ -58,6 +60,17 @@ static int load_meta(struct store *s, MDB_txn *txn, const struct store_key *to,
     return store_put_head(s, txn, &head);
 }
 
+static int load_worker(struct store *s, MDB_txn *txn, struct bytes key, const struct etcd_kv *kv)
+{
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(txn, s->workers, &cursor);
+    if (rc)
+        return rc;
+    rc = store_put_kv(s, cursor, key, kv);
+    mdb_cursor_close(cursor);
+    return rc;
+}
+
 static int load_one(struct store *s, MDB_txn *txn, MDB_cursor *cursor, const struct etcd_kv *kv)
 {
     struct store_key to;
@@ -69,6 +82,8 @@ static int load_one(struct store *s, MDB_txn *txn, MDB_cursor *cursor, const str
         return load_meta(s, txn, &to, kv);
     case STORE_KV:
         return store_put_kv(s, cursor, to.rest, kv);
+    case STORE_WORKER:
+        return load_worker(s, txn, to.rest, kv);
     case STORE_HISTORY: {
         MDB_val key = store_val(to.rest), value = store_val(kv->value);
         return mdb_put(txn, s->history, &key, &value, 0);

@@ -1,7 +1,8 @@
 /* Inside of the store; the only header that knows LMDB.
  *
- * Databases: kv (key -> revisions, value), chunks (n -> revision, chunk), history (name -> value),
- * meta: "format", "head" (applied revision, floor), "record" (value of `commit`), "word/<name>". */
+ * Databases: kv (key -> revisions, value), workers (the same), chunks (n -> revision, chunk),
+ * history (name -> value), meta: "format", "head" (applied revision, floor), "record" (value of
+ * `commit`), "word/<name>". */
 #pragma once
 #include "meta/core/dedup_index.h"
 #include "meta/core/ring.h"
@@ -23,7 +24,7 @@ struct store {
     struct bytes state_prefix; /* owned */
     char boot_id[64];
     MDB_env *env;
-    MDB_dbi kv, chunks, history, meta;
+    MDB_dbi kv, workers, chunks, history, meta;
     struct dedup_index ids;    /* the writer's */
     bool ids_ahead;            /* of what is committed */
     _Atomic uint64_t id_count; /* as metrics see it */
@@ -65,6 +66,7 @@ enum store_place {
     STORE_FOREIGN, /* nowhere: of no meaning to this version */
     STORE_COMMIT,
     STORE_KV,
+    STORE_WORKER, /* a key below workers/ */
     STORE_HISTORY,
     STORE_CHUNK,
     STORE_FLOOR,

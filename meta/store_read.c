@@ -292,6 +292,32 @@ bool store_history_get(struct store_snapshot *snap, struct bytes name, struct by
     return true;
 }
 
+/* ---- workers ---- */
+
+bool store_worker(struct store_snapshot *snap, struct bytes key, struct etcd_kv *out)
+{
+    MDB_val value;
+    if (!look_up(snap, snap->store->workers, store_val(key), &value))
+        return false;
+    store_decode_kv(store_val(key), value, out);
+    return true;
+}
+
+void store_workers(struct store_snapshot *snap, struct bytes from,
+                   bool (*visit)(void *arg, const struct etcd_kv *kv), void *arg)
+{
+    MDB_cursor *cursor = open_cursor(snap, snap->store->workers);
+    MDB_val at, value;
+    struct etcd_kv kv;
+    for (bool ok = step(snap, cursor, from, true, BYTES_NONE, &at, &value); ok;
+         ok = step(snap, cursor, from, false, BYTES_NONE, &at, &value)) {
+        store_decode_kv(at, value, &kv);
+        if (!visit(arg, &kv))
+            break;
+    }
+    mdb_cursor_close(cursor);
+}
+
 /* ---- for a planner ---- */
 
 static bool view_get(void *ctx, struct bytes key, struct etcd_kv *out)
@@ -310,8 +336,16 @@ static bool view_dedup(void *ctx, struct bytes id, struct dedup_hit *out)
     return store_dedup(ctx, id, out);
 }
 
+static bool view_worker(void *ctx, struct bytes key, struct etcd_kv *out)
+{
+    return store_worker(ctx, key, out);
+}
+
 struct plan_view store_view(struct store_snapshot *snap)
 {
-    return (struct plan_view){
-        .ctx = snap, .get = view_get, .range = view_range, .dedup = view_dedup};
+    return (struct plan_view){.ctx = snap,
+                              .get = view_get,
+                              .range = view_range,
+                              .dedup = view_dedup,
+                              .worker = view_worker};
 }

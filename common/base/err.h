@@ -21,6 +21,10 @@
     X(BAD_EPOCH, "BAD_EPOCH")                                                                      \
     X(OTHER_CLUSTER, "OTHER_CLUSTER") /* epochs and tokens of another cluster do not compare */    \
     X(KEY_NOT_FOUND, "KEY_NOT_FOUND")                                                              \
+    X(UNKNOWN_WORKER, "UNKNOWN_WORKER")                                                            \
+    X(STALE_INCARNATION, "STALE_INCARNATION") /* another process took its address */               \
+    X(BAD_WORKER, "BAD_WORKER")                                                                    \
+    X(TOO_MANY_WORKERS, "TOO_MANY_WORKERS")                                                        \
     X(UNKNOWN_SERVICE, "UNKNOWN_SERVICE")                                                          \
     X(UNKNOWN_MEMBER, "UNKNOWN_MEMBER")                                                            \
     X(NO_TARGET, "NO_TARGET")         /* nobody, or not this member, can take over now */          \

@@ -26,6 +26,7 @@ static struct row row_of(enum err_code code)
     case ERR_OVERLOADED:
     case ERR_TOO_SLOW:
     case ERR_NO_SPACE:
+    case ERR_TOO_MANY_WORKERS:
         return (struct row){RPC_RESOURCE_EXHAUSTED, RPC_EFFECT_NONE};
     case ERR_STALE_EPOCH:
     case ERR_BAD_EPOCH:
@@ -33,15 +34,18 @@ static struct row row_of(enum err_code code)
     case ERR_NO_TARGET:
     case ERR_IN_TRANSFER:
     case ERR_RESTART_FIRST:
+    case ERR_STALE_INCARNATION:
         return (struct row){RPC_FAILED_PRECONDITION, RPC_EFFECT_NONE};
     case ERR_KEY_NOT_FOUND:
     case ERR_UNKNOWN_SERVICE:
     case ERR_UNKNOWN_MEMBER:
+    case ERR_UNKNOWN_WORKER:
         return (struct row){RPC_NOT_FOUND, RPC_EFFECT_NONE};
     case ERR_TOO_LARGE:
     case ERR_BAD_KEY:
     case ERR_BAD_REQUEST:
     case ERR_BAD_REQUEST_ID:
+    case ERR_BAD_WORKER:
     case ERR_USAGE:
         return (struct row){RPC_INVALID_ARGUMENT, RPC_EFFECT_NONE};
     case ERR_REQUEST_ID_EXPIRED:

@@ -2,7 +2,41 @@
 #include "meta/core/wire.h"
 
 /* Numbers of their own, because they are stored: error codes may be renumbered between versions. */
-enum stored_outcome { STORED_FAILED_COMPARE, STORED_DONE, STORED_KEY_NOT_FOUND };
+enum stored_outcome {
+    STORED_FAILED_COMPARE,
+    STORED_DONE,
+    STORED_KEY_NOT_FOUND,
+    STORED_UNKNOWN_WORKER,
+    STORED_STALE_INCARNATION,
+    STORED_OTHER_TYPE,
+    STORED_TOO_MANY_WORKERS,
+};
+
+/* The outcomes that are refusals. */
+static const struct refusal {
+    enum stored_outcome outcome;
+    enum err_code code;
+    const char *why;
+} refusals[] = {
+    {STORED_KEY_NOT_FOUND, ERR_KEY_NOT_FOUND, "nothing was there to delete"},
+    {STORED_UNKNOWN_WORKER, ERR_UNKNOWN_WORKER,
+     "there is no such worker: it expired or was deleted"},
+    {STORED_STALE_INCARNATION, ERR_STALE_INCARNATION,
+     "another process has registered this worker's address since"},
+    {STORED_OTHER_TYPE, ERR_BAD_WORKER,
+     "type: a worker of another type is registered at this addr, and types do not change"},
+    {STORED_TOO_MANY_WORKERS, ERR_TOO_MANY_WORKERS,
+     "there are --max-workers workers already: delete those that are gone for good"},
+};
+enum { REFUSALS = sizeof refusals / sizeof *refusals };
+
+struct err answer_refusal(const struct plan_answer *answer)
+{
+    for (size_t i = 0; i < REFUSALS; i++)
+        if (refusals[i].code == answer->code)
+            return err_make(answer->code, "%s", refusals[i].why);
+    return OK_ERR;
+}
 
 static void settle_kv(struct etcd_kv *kv, int64_t revision)
 {
@@ -38,8 +72,9 @@ static void encode_result(struct buf *out, const struct answer_result *r)
 void answer_encode(struct buf *out, const struct plan_answer *answer)
 {
     enum stored_outcome outcome = answer->succeeded ? STORED_DONE : STORED_FAILED_COMPARE;
-    if (answer->code == ERR_KEY_NOT_FOUND)
-        outcome = STORED_KEY_NOT_FOUND;
+    for (size_t i = 0; i < REFUSALS; i++)
+        if (refusals[i].code == answer->code)
+            outcome = refusals[i].outcome;
     wire_put_number(out, answer->method);
     wire_put_number(out, outcome);
     wire_put_number(out, answer->result_count);
@@ -83,12 +118,14 @@ struct plan_answer *answer_decode(struct arena *arena, struct bytes encoded)
     struct bytes in = arena_copy(arena, encoded);
     struct plan_answer *answer = arena_alloc(arena, sizeof *answer);
     uint64_t method, outcome, count;
-    if (!wire_get_number(&in, &method) || method < REQUEST_PUT || method > REQUEST_TXN ||
-        !wire_get_number(&in, &outcome) || outcome > STORED_KEY_NOT_FOUND ||
+    if (!wire_get_number(&in, &method) || method < REQUEST_PUT || method > REQUEST_EXPIRE_WORKER ||
+        !wire_get_number(&in, &outcome) || outcome > STORED_TOO_MANY_WORKERS ||
         !wire_get_number(&in, &count) || count > in.len)
         return NULL;
     answer->method = (enum request_method)method;
-    answer->code = outcome == STORED_KEY_NOT_FOUND ? ERR_KEY_NOT_FOUND : ERR_OK;
+    for (size_t i = 0; i < REFUSALS; i++)
+        if (refusals[i].outcome == outcome)
+            answer->code = refusals[i].code;
     answer->succeeded = outcome == STORED_DONE;
     answer->result_count = count;
     answer->results = arena_array(arena, count, sizeof *answer->results);

@@ -16,13 +16,16 @@ struct answer_result {
  * for the revision of the commit, until answer_settle. */
 struct plan_answer {
     enum request_method method;
-    enum err_code code; /* OK, or KEY_NOT_FOUND: a refusal that is recorded like any answer */
+    enum err_code code; /* OK, or a refusal that depends on the state: recorded like any answer */
     bool succeeded;     /* TXN: the comparisons held */
     bool replayed;      /* of an earlier try */
     int64_t revision;   /* of the commit */
     struct answer_result *results;
     size_t result_count;
 };
+
+/* What such a refusal says. */
+struct err answer_refusal(const struct plan_answer *answer);
 
 /* Fills in the revision of the commit wherever it stands. */
 void answer_settle(struct plan_answer *answer, int64_t revision);

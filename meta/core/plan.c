@@ -23,6 +23,7 @@ void plan_begin(struct plan_batch *b, struct bytes state_prefix, const struct pl
     b->window = window;
     b->limits = *limits;
     b->evict = dedup_window_evictable(window, now_ms);
+    plan_workers_begin(b);
 }
 
 /* ---- request ids ---- */
@@ -96,9 +97,10 @@ static enum plan_verdict find_room(const struct plan_batch *b, const struct plan
                                    size_t first_op, size_t entry_bytes, struct err *refusal)
 {
     bool with_chunk = b->ids.key_count || r->req->id.len;
-    if (b->op_count + own_ops(b, with_chunk) > b->limits.max_ops)
+    if (b->op_count + own_ops(b, with_chunk) + plan_workers_ops(b, r) > b->limits.max_ops)
         return no_room(b, refusal, "operations", b->limits.max_ops);
-    size_t mine = r->bytes + (b->op_count - first_op) * OP_OVERHEAD_BYTES;
+    size_t mine =
+        r->bytes + (b->op_count - first_op) * OP_OVERHEAD_BYTES + plan_workers_bytes(b, r);
     if (b->bytes + mine + b->chunk.len + entry_bytes + own_bytes(b) > b->limits.max_bytes)
         return no_room(b, refusal, "bytes", b->limits.max_bytes);
     if (entry_bytes && !dedup_window_has_room(b->window, b->evict, b->chunk.len + entry_bytes)) {
@@ -200,6 +202,7 @@ void plan_end(struct plan_batch *b)
                                           .value = buf_view(&b->chunk)});
     if (b->evict)
         push_evictions(b);
+    plan_workers_end(b);
     b->events = b->user_events + (b->op_count - first_own);
     b->view = NULL;
 }
@@ -226,6 +229,7 @@ void plan_close(struct plan_batch *b)
     arena_close(&b->memory);
     footprint_close(&b->keys);
     footprint_close(&b->ids);
+    plan_workers_close(b);
     buf_close(&b->chunk);
     buf_close(&b->encoded);
     *b = (struct plan_batch){0};

@@ -6,6 +6,7 @@
 #include "meta/core/answer.h"
 #include "meta/core/dedup.h"
 #include "meta/core/footprint.h"
+#include "meta/core/workers.h"
 
 enum { PLAN_DELETE_MAX = 10000 }; /* keys that one request deletes */
 
@@ -17,6 +18,9 @@ struct plan_view {
     void (*range)(void *ctx, struct bytes key, struct bytes end,
                   bool (*visit)(void *arg, const struct etcd_kv *kv), void *arg);
     bool (*dedup)(void *ctx, struct bytes id, struct dedup_hit *out);
+    /* A key below workers/, and the table of those keys. */
+    bool (*worker)(void *ctx, struct bytes key, struct etcd_kv *out);
+    const struct workers *workers;
 };
 
 struct plan_limits {
@@ -24,6 +28,7 @@ struct plan_limits {
     size_t max_bytes; /* of keys, values, ids and answers */
     /* Not NULL: requests that would put a key are refused with it; what only deletes is not. */
     const struct err *no_puts;
+    size_t max_workers;
 };
 
 enum plan_verdict {
@@ -32,6 +37,19 @@ enum plan_verdict {
     PLAN_FULL,      /* no room: add it to the next one, first */
     PLAN_ANSWERED,  /* *answer is final: recorded by an earlier commit */
     PLAN_REFUSED,   /* *refusal says why; certainly not executed now */
+};
+
+/* What a batch does to the workers. */
+struct plan_worker {
+    struct worker worker; /* of one that ends: as it was, and how */
+    bool granted;         /* has a slot that it had not before */
+};
+struct plan_workers {
+    struct worker_counters counters; /* as they will be */
+    struct plan_worker *changes;     /* in order, no worker twice */
+    size_t count, cap;
+    struct buf gone;       /* lines of those that end */
+    struct footprint keys; /* ids and addresses */
 };
 
 /* All zero to start; plan_close frees. */
@@ -51,6 +69,7 @@ struct plan_batch {
     struct plan_limits limits;
     struct arena memory;
     struct footprint keys, ids; /* of the requests taken */
+    struct plan_workers workers;
     struct buf chunk, encoded;
     size_t op_cap, bytes, evict;
     struct plan_answer **answers;
@@ -74,5 +93,7 @@ void plan_end(struct plan_batch *b);
 /* The commit was applied at this revision: settles the answers and moves the window. A batch that
  * was not applied is simply begun anew. */
 void plan_committed(struct plan_batch *b, int64_t revision, int64_t now_ms);
+/* The same for the table of the workers that the view showed. */
+void plan_workers_committed(const struct plan_batch *b, struct workers *workers, int64_t now_ms);
 
 void plan_close(struct plan_batch *b);

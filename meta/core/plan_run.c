@@ -24,7 +24,7 @@ struct bytes plan_key(struct plan_batch *b, const char *folder, struct bytes res
     return bytes_of(key, prefix_len + folder_len + rest.len);
 }
 
-static void write_op(struct plan_run *r, struct etcd_op op, size_t events)
+void plan_write(struct plan_run *r, struct etcd_op op, size_t events)
 {
     plan_push_op(r->batch, &op);
     r->events += events;
@@ -108,11 +108,11 @@ static bool run_put(struct plan_run *r, const struct request_op *op, struct answ
     const struct plan_view *view = r->batch->view;
     if (op->prev_kv && view->get(view->ctx, op->key, &before) && !answer_kv(r, result, &before))
         return false;
-    write_op(r,
-             (struct etcd_op){.kind = ETCD_OP_PUT,
-                              .key = plan_key(r->batch, "kv/", op->key),
-                              .value = op->value},
-             1);
+    plan_write(r,
+               (struct etcd_op){.kind = ETCD_OP_PUT,
+                                .key = plan_key(r->batch, "kv/", op->key),
+                                .value = op->value},
+               1);
     return true;
 }
 
@@ -159,7 +159,7 @@ static bool run_delete(struct plan_run *r, const struct request_op *op,
     if (op->ranged)
         del.range_end = op->end.len ? plan_key(r->batch, "kv/", op->end)
                                     : plan_key(r->batch, "kv0", BYTES_NONE);
-    write_op(r, del, result->deleted);
+    plan_write(r, del, result->deleted);
     return true;
 }
 
@@ -246,6 +246,8 @@ static bool puts_any(const struct plan_run *r)
 enum plan_verdict plan_run(struct plan_run *r)
 {
     const struct plan_request *req = r->req;
+    if (req->worker)
+        return plan_run_worker(r);
     if (!compares_are_free(r))
         return PLAN_WAIT_NEXT;
     bool holds = compares_hold(r);
@@ -274,6 +276,8 @@ enum plan_verdict plan_run(struct plan_run *r)
 void plan_run_keep(const struct plan_run *r)
 {
     struct footprint *keys = &r->batch->keys;
+    if (r->req->worker)
+        plan_run_worker_keep(r);
     for (size_t i = 0; i < r->req->compare_count; i++)
         footprint_add_key(keys, r->req->compares[i].key, false);
     for (size_t i = 0; i < r->branch_count; i++) {

@@ -85,8 +85,47 @@ static struct err check_compare(const struct request_compare *c)
     return check_value(c->value);
 }
 
+static struct err check_names(const struct bytes *names, size_t count, const char *what)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct err e = worker_check_name(names[i], what);
+        if (err_is(&e))
+            return e;
+    }
+    return OK_ERR;
+}
+
+static struct err check_new_worker(const struct request_worker *w)
+{
+    struct err e = worker_check_name(w->type, "type");
+    if (!err_is(&e))
+        e = worker_check_addr(w->addr);
+    return err_is(&e) ? e : worker_check_ttl(w->ttl_ms);
+}
+
+static struct err check_worker(const struct plan_request *req)
+{
+    const struct request_worker *w = req->worker;
+    struct err e = OK_ERR;
+    if (req->method == REQUEST_ADD_WORKER)
+        e = check_new_worker(w);
+    else if (w->id == 0)
+        e = err_make(ERR_BAD_WORKER, "id is missing: ids are from 1");
+    if (!err_is(&e) && req->method == REQUEST_ACTIVATE_WORKER && w->incarnation == 0)
+        e = err_make(ERR_BAD_WORKER, "incarnation is missing: AddWorker answers it");
+    if (!err_is(&e))
+        e = worker_check_labels(w->labels, w->label_count);
+    if (!err_is(&e))
+        e = worker_check_resources(w->resources, w->resource_count);
+    if (!err_is(&e))
+        e = check_names(w->remove_labels, w->remove_label_count, "label");
+    return err_is(&e) ? e : check_names(w->remove_resources, w->remove_resource_count, "resource");
+}
+
 struct err request_check(const struct plan_request *req)
 {
+    if (req->worker)
+        return check_worker(req);
     PRE(req->method == REQUEST_TXN || (req->then_count == 1 && req->else_count == 0));
     if (req->compare_count > REQUEST_COMPARES_MAX)
         return err_make(ERR_TOO_LARGE, "%zu comparisons: a Txn has at most %d", req->compare_count,
