@@ -6,6 +6,14 @@ struct baton_bytes item_keep(ProtobufCBinaryData d, struct arena *memory)
     return (struct baton_bytes){.data = kept.data, .len = kept.len};
 }
 
+struct baton_bytes *item_keep_all(const struct baton_bytes *all, size_t count, struct arena *memory)
+{
+    struct baton_bytes *out = arena_array(memory, count, sizeof *out);
+    for (size_t i = 0; i < count; i++)
+        out[i] = item_keep(item_data(all[i]), memory);
+    return out;
+}
+
 struct baton_kv item_convert(const Baton__V1__KeyValue *m, struct arena *memory)
 {
     if (!m)
@@ -23,6 +31,25 @@ struct baton_kv *item_convert_all(Baton__V1__KeyValue *const *all, size_t count,
     struct baton_kv *out = arena_array(memory, count, sizeof *out);
     for (size_t i = 0; i < count; i++)
         out[i] = item_convert(all[i], memory);
+    return out;
+}
+
+struct baton_event *item_convert_events(Baton__V1__KeyEvent *const *all, size_t count,
+                                        struct arena *memory)
+{
+    struct baton_event *out = arena_array(memory, count, sizeof *out);
+    for (size_t i = 0; i < count; i++)
+        out[i] = (struct baton_event){.kv = item_convert(all[i]->kv, memory),
+                                      .deleted = all[i]->deleted};
+    return out;
+}
+
+ProtobufCBinaryData *item_data_all(const struct baton_bytes *all, size_t count,
+                                   struct arena *memory)
+{
+    ProtobufCBinaryData *out = arena_array(memory, count, sizeof *out);
+    for (size_t i = 0; i < count; i++)
+        out[i] = item_data(all[i]);
     return out;
 }
 

@@ -1,11 +1,6 @@
 #include "client/convert_item.h"
 #include "client/convert_kv.h"
 
-static ProtobufCBinaryData data(struct baton_bytes b)
-{
-    return (ProtobufCBinaryData){.len = b.len, .data = (uint8_t *)b.data};
-}
-
 static Baton__V1__Consistency consistency_of(const struct baton_read *read)
 {
     static const Baton__V1__Consistency all[] = {
@@ -19,7 +14,7 @@ static Baton__V1__Consistency consistency_of(const struct baton_read *read)
 void kv_encode_get(struct baton_bytes key, const struct baton_read *read, struct buf *out)
 {
     Baton__V1__GetRequest m = BATON__V1__GET_REQUEST__INIT;
-    m.key = data(key);
+    m.key = item_data(key);
     m.consistency = consistency_of(read);
     m.min_revision = read ? read->min_revision : 0;
     item_pack(&m.base, out);
@@ -29,8 +24,8 @@ void kv_encode_range(const struct baton_range *range, const struct baton_read *r
                      struct buf *out)
 {
     Baton__V1__RangeRequest m = BATON__V1__RANGE_REQUEST__INIT;
-    m.key = data(range->key);
-    m.range_end = data(range->range_end);
+    m.key = item_data(range->key);
+    m.range_end = item_data(range->range_end);
     m.prefix = range->prefix;
     m.limit = range->limit;
     m.keys_only = range->keys_only;
@@ -43,15 +38,15 @@ void kv_encode_range(const struct baton_range *range, const struct baton_read *r
 void kv_encode_put(struct baton_bytes key, struct baton_bytes value, struct buf *out)
 {
     Baton__V1__PutRequest m = BATON__V1__PUT_REQUEST__INIT;
-    m.key = data(key);
-    m.value = data(value);
+    m.key = item_data(key);
+    m.value = item_data(value);
     item_pack(&m.base, out);
 }
 
 void kv_encode_delete(struct baton_bytes key, bool prefix, struct buf *out)
 {
     Baton__V1__DeleteRequest m = BATON__V1__DELETE_REQUEST__INIT;
-    m.key = data(key);
+    m.key = item_data(key);
     m.prefix = prefix;
     item_pack(&m.base, out);
 }
@@ -74,11 +69,11 @@ static Baton__V1__Compare *compare_of(const struct baton_compare *c, struct aren
     };
     Baton__V1__Compare *m = arena_alloc(memory, sizeof *m);
     baton__v1__compare__init(m);
-    m->key = data(c->key);
+    m->key = item_data(c->key);
     m->target = targets[c->target];
     m->result = results[c->relation];
     m->number = c->number;
-    m->value = data(c->value);
+    m->value = item_data(c->value);
     return m;
 }
 
@@ -87,7 +82,7 @@ static void set_get(Baton__V1__Operation *m, const struct baton_op *op, struct a
     m->op_case = BATON__V1__OPERATION__OP_GET;
     m->get = arena_alloc(memory, sizeof *m->get);
     baton__v1__get_request__init(m->get);
-    m->get->key = data(op->key);
+    m->get->key = item_data(op->key);
 }
 
 static void set_put(Baton__V1__Operation *m, const struct baton_op *op, struct arena *memory)
@@ -95,8 +90,8 @@ static void set_put(Baton__V1__Operation *m, const struct baton_op *op, struct a
     m->op_case = BATON__V1__OPERATION__OP_PUT;
     m->put = arena_alloc(memory, sizeof *m->put);
     baton__v1__put_request__init(m->put);
-    m->put->key = data(op->key);
-    m->put->value = data(op->value);
+    m->put->key = item_data(op->key);
+    m->put->value = item_data(op->value);
 }
 
 static void set_delete(Baton__V1__Operation *m, const struct baton_op *op, struct arena *memory)
@@ -104,7 +99,7 @@ static void set_delete(Baton__V1__Operation *m, const struct baton_op *op, struc
     m->op_case = BATON__V1__OPERATION__OP_DELETE;
     m->delete_ = arena_alloc(memory, sizeof *m->delete_);
     baton__v1__delete_request__init(m->delete_);
-    m->delete_->key = data(op->key);
+    m->delete_->key = item_data(op->key);
     m->delete_->prefix = op->kind == BATON_OP_DELETE_PREFIX;
 }
 

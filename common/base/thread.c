@@ -14,3 +14,12 @@ pthread_t thread_start(const char *name, void *(*run)(void *), void *arg)
     pthread_setname_np(thread, name);
     return thread;
 }
+
+void thread_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}

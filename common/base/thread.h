@@ -4,3 +4,5 @@
 
 /* Aborts when the system has no more threads to give. All signals are blocked in the new thread. */
 pthread_t thread_start(const char *name, void *(*run)(void *), void *arg);
+/* For pthread_cond_timedwait until clock_mono_after. */
+void thread_cond_init(pthread_cond_t *cond);

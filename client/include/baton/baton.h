@@ -6,8 +6,9 @@
  *
  * - Every function may be called from any thread, but for a close or free: it comes last, once.
  * - Calls block until they are answered or out of time. Streams (watches, subscriptions, workers)
- * call back from one thread of their own, never two at a time; a callback may call anything of this
- *   library but the close of its own stream.
+ *   call back from one thread of their own, never two at a time, perhaps before the function that
+ *   opens it has returned, but not before *out is set; a callback may call anything of this library
+ *   but the close of its own stream.
  * - Functions that can fail return 0, or -1 with *err filled in; err may be NULL.
  * - What is given is borrowed for the call and copied if it is needed longer. What comes back in a
  *   result belongs to the result, and what a callback is shown is valid until it returns.
@@ -302,7 +303,8 @@ BATON_API int baton_txn(struct baton_client *client, const struct baton_call *ca
  *
  * Changes as they are committed: without a gap and without a repeat, over any number of failovers.
  * The stream is opened again inside; what cannot be resumed (compacted, restored) comes as a
- * snapshot with `restart` set. */
+ * snapshot with `restart` set. A commit that was told in part when a stream broke goes on with the
+ * part that is missing; a snapshot begins anew, with `restart`. */
 
 struct baton_watch;
 
@@ -326,23 +328,25 @@ struct baton_changes {
 struct baton_watch_options {
     const struct baton_bytes *prefixes; /* none: every key; at most 100 */
     size_t prefix_count;
-    int64_t start_revision;   /* 0: from now on */
+    int64_t start_revision;   /* 0: from when it is connected first */
     struct baton_bytes token; /* instead: right behind it */
     bool snapshot;            /* with neither: the present state first */
     void (*changed)(void *user, const struct baton_changes *changes);
     /* Everything up to this revision was told; at least every 10 s while connected. May be NULL. */
     void (*progress)(void *user, int64_t revision);
-    /* The stream is being opened anew because of err; NULL: it is connected (again). May be NULL.
-     */
+    /* The stream is being opened anew because of err; NULL: it is connected (again). In turn, so
+     * what fails until it is connected again is told once. May be NULL. */
     void (*connection)(void *user, const struct baton_error *err);
-    /* Nothing more comes: what was asked for can never be had (INVALID_ARGUMENT). May be NULL. */
+    /* Nothing more comes: what was asked for can never be had (INVALID_ARGUMENT). It is still to be
+     * closed. May be NULL. */
     void (*failed)(void *user, const struct baton_error *err);
     void *user;
 };
 
 BATON_API int baton_watch_open(struct baton_watch **out, struct baton_client *client,
                                const struct baton_watch_options *options, struct baton_error *err);
-/* When it returns, no callback runs or will run. NULL is allowed. */
+/* When it returns, no callback runs or will run; that takes up to 2 s while no leader is known.
+ * NULL is allowed. */
 BATON_API void baton_watch_close(struct baton_watch *watch);
 
 /* ---- workers ---- */

@@ -1,0 +1,122 @@
+/* A program that follows a cluster through the library, for tests. Until stdin ends it prints a
+ * line for each thing it is told:
+ *
+ *     library-follow watch ADDRESSES now|snapshot|REVISION [PREFIX]
+ *         connected | down REASON | failed REASON
+ *         restart R       a snapshot begins
+ *         key R KEY VALUE      one of its keys
+ *         put R KEY VALUE | delete R KEY
+ *         whole R         all of that commit, or snapshot, was told
+ *         progress R */
+#include <baton/baton.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Streams of one process say whole lines each. */
+static void say(const char *line)
+{
+    puts(line);
+    fflush(stdout);
+}
+
+static struct baton_bytes text(const char *s)
+{
+    return (struct baton_bytes){.data = s, .len = strlen(s)};
+}
+
+static int give_up(const char *what, const struct baton_error *err)
+{
+    printf("%s: %s: %s\n", what, err->reason, err->message);
+    return 2;
+}
+
+static void wait_for_end_of_input(void)
+{
+    char ignored[64];
+    while (read(STDIN_FILENO, ignored, sizeof ignored) > 0)
+        ;
+}
+
+/* ---- what all streams say ---- */
+
+static void on_connection(void *user, const struct baton_error *err)
+{
+    char line[64];
+    snprintf(line, sizeof line, "down %s", err ? err->reason : "");
+    say(err ? line : "connected");
+}
+
+static void on_failed(void *user, const struct baton_error *err)
+{
+    printf("failed %s %s\n", err->reason, err->message);
+    fflush(stdout);
+}
+
+static void on_progress(void *user, int64_t revision)
+{
+    printf("progress %" PRId64 "\n", revision);
+    fflush(stdout);
+}
+
+static void say_event(const struct baton_event *e, int64_t revision, bool snapshot)
+{
+    const char *what = e->deleted ? "delete" : snapshot ? "key" : "put";
+    printf("%s %" PRId64 " %.*s %.*s\n", what, revision, (int)e->kv.key.len,
+           (const char *)e->kv.key.data, (int)e->kv.value.len, (const char *)e->kv.value.data);
+}
+
+/* ---- watch ---- */
+
+static void on_changed(void *user, const struct baton_changes *c)
+{
+    if (c->restart)
+        printf("restart %" PRId64 "\n", c->revision);
+    for (size_t i = 0; i < c->count; i++)
+        say_event(&c->events[i], c->revision, c->snapshot);
+    if (!c->more)
+        printf("whole %" PRId64 "\n", c->revision);
+    fflush(stdout);
+}
+
+static int watch(struct baton_client *client, const char *from, const char *prefix)
+{
+    struct baton_error err;
+    struct baton_watch *w;
+    struct baton_bytes below = text(prefix);
+    struct baton_watch_options options = {.prefixes = &below,
+                                          .prefix_count = 1,
+                                          .snapshot = !strcmp(from, "snapshot"),
+                                          .start_revision = strtoll(from, NULL, 10),
+                                          .changed = on_changed,
+                                          .progress = on_progress,
+                                          .connection = on_connection,
+                                          .failed = on_failed};
+    if (baton_watch_open(&w, client, &options, &err) != 0)
+        return give_up("watch", &err);
+    wait_for_end_of_input();
+    baton_watch_close(w);
+    return 0;
+}
+
+static int run(struct baton_client *client, int argc, char **argv)
+{
+    if (argc >= 4 && !strcmp(argv[1], "watch"))
+        return watch(client, argv[3], argc > 4 ? argv[4] : "");
+    fputs("usage: see the top of library_follow.c\n", stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct baton_error err;
+    struct baton_client *client;
+    struct baton_options options = {.addresses = argc > 2 ? argv[2] : ""};
+    if (baton_client_new(&client, &options, &err) != 0)
+        return give_up("client", &err);
+    int status = run(client, argc, argv);
+    baton_client_free(client);
+    return status;
+}
