@@ -1,5 +1,6 @@
 """Programs that follow a cluster through libbaton: what they are told across failovers has no gap and no repeat."""
 import os
+import signal
 import sys
 import threading
 import unittest
@@ -7,11 +8,12 @@ import unittest
 import grpc
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
-from cluster import ClusterTest  # noqa: E402
+from cluster import ClusterTest, wait_until  # noqa: E402
 from following import Following  # noqa: E402
 import stubs  # noqa: E402
 
 kv = stubs.load("baton.v1.kv_pb2")
+workers_pb = stubs.load("baton.v1.cluster_pb2")
 
 
 class Writer:
@@ -90,6 +92,81 @@ class Streams(ClusterTest):
         with Following("watch", cluster.members.values(), "now", "x" * 600) as watch:
             watch.wait_said("failed", "BAD_KEY")
             watch.finish()
+
+
+class Workers(ClusterTest):
+    def workers(self, cluster, ttl_ms, count=1, type_="compute"):
+        """At the ports from 7000 on."""
+        return Following("worker", cluster.members.values(), type_, "10.0.0.1:7000", ttl_ms, count)
+
+    def listed(self, cluster):
+        """Ids by address."""
+        leader, _ = cluster.wait_leader()
+        request = workers_pb.ListWorkersRequest()
+        answer = cluster.stub(cluster.members[leader], "Cluster").ListWorkers(request, timeout=20)
+        return {worker.addr: worker.id for worker in answer.workers}
+
+    def wait_other_id(self, program, known):
+        """The id of the worker that runs next, and is another one."""
+        program.wait("it runs with another id", lambda p: p.said(0, "run") and p.said(0, "run")[-1][2] != known)
+        return program.said(0, "run")[-1][2]
+
+    def check_turns(self, program, number):
+        """Run and stop take turns, and when it is told to stop it must not work. Reasons of the stops."""
+        turns = [words for words in program.said(number) if words[1] in ("run", "stop")]
+        self.assertEqual([words[1] for words in turns], (["run", "stop"] * len(turns))[:len(turns)])
+        stops = turns[1::2]
+        self.assertTrue(all(words[3] == "0" for words in stops), stops)
+        return [words[2] for words in stops]
+
+    def test_workers_through_three_kills(self):
+        cluster, count = self.cluster(ttl=3), 20
+        with self.workers(cluster, 10_000, count) as program:
+            for number in range(count):
+                program.wait_said(number, "run")
+            ids = self.listed(cluster)
+            self.assertEqual(len(ids), count)
+            for _ in range(3):
+                _, epoch = cluster.wait_leader()
+                fault = cluster.kill_leader()
+                cluster.wait_leader(above_epoch=epoch)
+                cluster.restart(fault.name)
+            self.assertEqual(self.listed(cluster), ids)
+            program.finish()
+            for number in range(count):
+                reasons = self.check_turns(program, number)
+                self.assertEqual(reasons[-1], "closed")
+                self.assertNotIn("forgotten", reasons)
+        self.assertEqual(self.listed(cluster), {})
+
+    def test_lives_of_a_worker(self):
+        cluster = self.cluster(members=1)
+        stub = cluster.stub(next(iter(cluster.members.values())), "Cluster")
+        with self.workers(cluster, 5000) as first:
+            known = self.wait_other_id(first, None)
+            first.process.send_signal(signal.SIGSTOP)
+            wait_until("the silent worker is taken out", lambda: not self.listed(cluster))
+            first.process.send_signal(signal.SIGCONT)
+            known = self.wait_other_id(first, known)
+            self.assertEqual(self.check_turns(first, 0)[-1], "lost-touch", "by the clock, before it heard of it")
+            with self.workers(cluster, 5000) as second:
+                self.assertEqual(self.wait_other_id(second, None), known, "another process, at the same address")
+                first.wait_said(0, "failed", "STALE_INCARNATION")
+                self.assertIn(self.check_turns(first, 0)[-1], ("replaced", "lost-touch"))
+                stub.UpdateWorker(workers_pb.UpdateWorkerRequest(id=int(known), cordoned=workers_pb.TOGGLE_ON),
+                                  timeout=20)
+                second.wait_said(0, "wanted", 1, 0)
+                stub.DeleteWorker(workers_pb.DeleteWorkerRequest(id=int(known)), timeout=20)
+                self.wait_other_id(second, known)
+                second.wait_said(0, "wanted", 0, 0)
+                second.finish()
+                self.assertEqual(self.check_turns(second, 0)[-1], "closed")
+            first.finish()
+        self.assertEqual(self.listed(cluster), {})
+        with self.workers(cluster, 0, type_="no type!") as refused:
+            refused.wait_said(0, "failed", "BAD_WORKER")
+            self.assertFalse(refused.said(0, "run"))
+            refused.finish()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,14 @@
  *         key R KEY VALUE      one of its keys
  *         put R KEY VALUE | delete R KEY
  *         whole R         all of that commit, or snapshot, was told
- *         progress R */
+ *         progress R
+ *
+ *     library-follow worker ADDRESSES TYPE HOST:PORT TTL_MS [COUNT]
+ *         so many workers, at this port and the next ones; a line begins with the number of one
+ *         N run ID INCARNATION
+ *         N stop lost-touch|forgotten|replaced|closed MAY_WORK
+ *         N wanted CORDONED DRAINING
+ *         N failed REASON */
 #include <baton/baton.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,10 +108,76 @@ static int watch(struct baton_client *client, const char *from, const char *pref
     return 0;
 }
 
+/* ---- worker ---- */
+
+#define WORKERS_MAX 1000
+
+struct works {
+    int number;
+    struct baton_worker *worker;
+};
+
+static void on_run(void *user, const struct baton_worker_info *self)
+{
+    const struct works *w = user;
+    printf("%d run %" PRIu64 " %" PRIu64 "\n", w->number, self->id, self->incarnation);
+    fflush(stdout);
+}
+
+static void on_stop(void *user, enum baton_stop_reason reason)
+{
+    static const char *const reasons[] = {"lost-touch", "forgotten", "replaced", "closed"};
+    const struct works *w = user;
+    printf("%d stop %s %d\n", w->number, reasons[reason], baton_worker_may_work(w->worker));
+    fflush(stdout);
+}
+
+static void on_wanted(void *user, bool cordoned, bool draining)
+{
+    const struct works *w = user;
+    printf("%d wanted %d %d\n", w->number, cordoned, draining);
+    fflush(stdout);
+}
+
+static void on_worker_failed(void *user, const struct baton_error *err)
+{
+    const struct works *w = user;
+    printf("%d failed %s\n", w->number, err->reason);
+    fflush(stdout);
+}
+
+static int work(struct baton_client *client, char **words, int count)
+{
+    static struct works all[WORKERS_MAX];
+    struct baton_error err;
+    const char *colon = strrchr(words[1], ':');
+    for (int i = 0; colon && i < count && i < WORKERS_MAX; i++) {
+        char addr[300];
+        snprintf(addr, sizeof addr, "%.*s:%d", (int)(colon - words[1]), words[1],
+                 (int)strtol(colon + 1, NULL, 10) + i);
+        struct baton_worker_options options = {
+            .spec = {.type = words[0], .addr = addr, .ttl_ms = strtoll(words[2], NULL, 10)},
+            .run = on_run,
+            .stop = on_stop,
+            .wanted = on_wanted,
+            .failed = on_worker_failed,
+            .user = &all[i]};
+        all[i].number = i;
+        if (baton_worker_open(&all[i].worker, client, &options, &err) != 0)
+            return give_up("worker", &err);
+    }
+    wait_for_end_of_input();
+    for (int i = 0; i < WORKERS_MAX; i++)
+        baton_worker_close(all[i].worker, 0);
+    return 0;
+}
+
 static int run(struct baton_client *client, int argc, char **argv)
 {
     if (argc >= 4 && !strcmp(argv[1], "watch"))
         return watch(client, argv[3], argc > 4 ? argv[4] : "");
+    if (argc >= 6 && !strcmp(argv[1], "worker"))
+        return work(client, argv + 3, argc > 6 ? (int)strtol(argv[6], NULL, 10) : 1);
     fputs("usage: see the top of library_follow.c\n", stderr);
     return 2;
 }

@@ -484,7 +484,8 @@ enum baton_stop_reason {
 
 struct baton_worker_options {
     struct baton_worker_spec spec;
-    /* Work stops this long before others may take over; 0: a tenth of the ttl, at least 100 ms. */
+    /* Work stops this long before others may take over; 0: a tenth of the ttl, at least 100 ms. At
+     * most half of the ttl. */
     int64_t margin_ms;
     /* The worker is registered and active as `self`: the work may be done. Called anew after each
      * stop that is not the last. */
@@ -493,7 +494,8 @@ struct baton_worker_options {
     void (*stop)(void *user, enum baton_stop_reason reason);
     /* Operators want it to be left alone, or to give its work back. May be NULL. */
     void (*wanted)(void *user, bool cordoned, bool draining);
-    /* It is over, REPLACED or refused for good (BAD_WORKER): register no more. May be NULL. */
+    /* It is over, REPLACED (STALE_INCARNATION) or refused for good (BAD_WORKER): register no more.
+     * It is still to be closed. May be NULL. */
     void (*failed)(void *user, const struct baton_error *err);
     void *user;
 };
@@ -505,7 +507,8 @@ BATON_API int baton_worker_open(struct baton_worker **out, struct baton_client *
  * done by two looks here before each step, as a process may be paused at any time. */
 BATON_API int64_t baton_worker_until_ms(struct baton_worker *worker);
 BATON_API bool baton_worker_may_work(struct baton_worker *worker);
-/* Stops the work, leaves the cluster (waits at most timeout_ms for that; 0: 2000), frees. */
+/* Stops the work, leaves the cluster (waits at most timeout_ms for that; 0: 2000), frees; up to 2 s
+ * later when a call was under way. NULL is allowed. */
 BATON_API void baton_worker_close(struct baton_worker *worker, int64_t timeout_ms);
 
 /* ---- subscriptions ----
