@@ -1,33 +1,9 @@
 #include "meta/convert_watch.h"
 #include "baton/v1/kv.pb-c.h"
 #include "common/base/arena.h"
+#include "meta/convert_unpack.h"
+#include "meta/core/prefixes.h"
 #include "meta/core/request.h"
-#include <stdlib.h>
-
-static void *arena_alloc_for_protobuf(void *arena, size_t size)
-{
-    return arena_raw(arena, size);
-}
-
-static void arena_free_for_protobuf(void *arena, void *piece)
-{
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
-}
-
-/* What starts with a prefix that is there already is in order right behind it. */
-static void drop_contained(struct watch_request *r)
-{
-    size_t kept = 0;
-    qsort(r->prefixes, r->prefix_count, sizeof *r->prefixes, by_bytes);
-    for (size_t i = 0; i < r->prefix_count; i++)
-        if (!kept || !bytes_starts_with(r->prefixes[i], r->prefixes[kept - 1]))
-            r->prefixes[kept++] = r->prefixes[i];
-    r->prefix_count = kept == 1 && !r->prefixes[0].len ? 0 : kept;
-}
 
 static struct err take_prefixes(const Baton__V1__WatchRequest *m, struct arena *memory,
                                 struct watch_request *out)
@@ -36,24 +12,20 @@ static struct err take_prefixes(const Baton__V1__WatchRequest *m, struct arena *
         return err_make(ERR_BAD_REQUEST, "%zu prefixes: a watch has at most %d", m->n_prefixes,
                         WATCH_PREFIXES_MAX);
     out->prefixes = arena_array(memory, m->n_prefixes, sizeof *out->prefixes);
-    out->prefix_count = m->n_prefixes;
     for (size_t i = 0; i < m->n_prefixes; i++) {
         if (m->prefixes[i].len > REQUEST_KEY_MAX)
             return err_make(ERR_BAD_KEY, "a prefix of %zu bytes: keys have at most %d",
                             m->prefixes[i].len, REQUEST_KEY_MAX);
         out->prefixes[i] = bytes_of(m->prefixes[i].data, m->prefixes[i].len);
     }
-    if (m->n_prefixes)
-        drop_contained(out);
+    out->prefix_count = prefixes_tidy(out->prefixes, m->n_prefixes);
     return OK_ERR;
 }
 
 struct err convert_watch(struct bytes body, struct arena *memory, struct watch_request *out)
 {
-    ProtobufCAllocator allocator = {.alloc = arena_alloc_for_protobuf,
-                                    .free = arena_free_for_protobuf,
-                                    .allocator_data = memory};
-    Baton__V1__WatchRequest *m = baton__v1__watch_request__unpack(&allocator, body.len, body.data);
+    const Baton__V1__WatchRequest *m =
+        (void *)convert_unpack(&baton__v1__watch_request__descriptor, body, memory);
     *out = (struct watch_request){0};
     if (!m)
         return err_make(ERR_BAD_REQUEST, "the request is no valid message of this method");

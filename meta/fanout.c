@@ -181,6 +181,8 @@ void fanout_open(struct fanout *f, const struct fanout_request *request, struct 
         atomic_fetch_sub(&f->streams, 1);
         meta_count_stream_ended(request->kind->name, e.code);
         f->wire->end(f, call, &e, oldest);
+        if (request->kind->closed)
+            request->kind->closed(request->user);
         free(sub);
         return;
     }
@@ -190,6 +192,7 @@ void fanout_open(struct fanout *f, const struct fanout_request *request, struct 
     sub->filter_bytes = bytes_dup(request->filter);
     sub->snapshot = request->snapshot || request->start == FANOUT_SNAPSHOT;
     sub->epoch = request->epoch;
+    sub->user = request->user;
     f->wire->begin(f, call, epoch, shard_on_event, sub);
     shard_add(sub->shard, sub);
 }
@@ -198,6 +201,8 @@ void fanout_end(struct fanout *f, struct sub *sub, const struct err *e)
 {
     meta_count_stream_ended(sub->kind->name, e->code);
     f->wire->end(f, sub->call, e, 0);
+    if (sub->kind->closed)
+        sub->kind->closed(sub->user);
     atomic_fetch_sub(&f->streams, 1);
 }
 

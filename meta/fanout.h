@@ -49,8 +49,9 @@ void fanout_token(const struct fanout_view *v, int64_t revision, struct buf *out
  * at once. */
 struct fanout_kind {
     const char *name; /* a label of metrics */
+    void *ctx;        /* for filter_new */
     /* The decoded form of a filter, and its end. */
-    void *(*filter_new)(struct bytes filter);
+    void *(*filter_new)(void *ctx, struct bytes filter);
     void (*filter_free)(void *filter);
     /* About how many bytes a commit is for this filter; 0: it does not concern it. */
     size_t (*weigh)(const void *filter, const struct ring_commit *c);
@@ -58,18 +59,22 @@ struct fanout_kind {
     void (*commit)(const void *filter, const struct fanout_view *v, const struct ring_commit *c,
                    struct fanout_out *out);
     /* The next page of a snapshot; *cursor (empty for the first page) says where it begins, and
-     * then where the next one does. true: this was the last. At least one message in all. */
+     * then where the next one does. true: this was the last. At least one message in all. `told`:
+     * as of `beside`, for what a snapshot shows of that. */
     bool (*page)(const void *filter, const struct fanout_view *v, struct store_snapshot *snap,
-                 struct buf *cursor, struct fanout_out *out);
+                 struct buf *cursor, struct buf *told, struct fanout_out *out);
     /* Everything up to this revision was told. Said when a stream begins without a snapshot, and
      * when nothing else was said for ten seconds. */
     void (*progress)(const void *filter, const struct fanout_view *v, int64_t revision,
                      struct fanout_out *out);
-    /* What is told beside commits, as it is now; NULL: nothing. Asked before anything else is said
-     * on a stream, and after each fanout_touch. `told` is the stream's own, empty at first: what
-     * was told last, for the callee to compare with and to replace. `revision`: told up to it. */
+    /* What is told beside commits, as it is now; NULL: nothing. Asked before any commit is told on
+     * a stream, and after each fanout_touch, but never within a snapshot or between the messages of
+     * one commit. `told` is the stream's own, empty at first: what was told last, for the callee to
+     * compare with and to replace. `revision`: told up to it. */
     void (*beside)(const void *filter, const struct fanout_view *v, int64_t revision,
                    struct buf *told, struct fanout_out *out);
+    /* A stream is over, or was refused; `user` is that of its request. NULL: nobody cares. */
+    void (*closed)(void *user);
 };
 
 enum fanout_start {
@@ -90,6 +95,7 @@ struct fanout_request {
     /* The leadership of this member under which the stream was opened (the caller has made sure of
      * it): the stream ends with it. 0: of a follower, it goes on whoever leads. */
     uint64_t epoch;
+    void *user; /* for closed */
 };
 
 struct fanout_config {

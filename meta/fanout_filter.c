@@ -55,7 +55,7 @@ struct filter *filter_take(struct filter_table *t, const struct fanout_kind *kin
     if (!f) {
         f = mem_alloc(sizeof *f + key.len);
         f->kind = kind;
-        f->decoded = kind->filter_new(bytes);
+        f->decoded = kind->filter_new(kind->ctx, bytes);
         f->key_len = key.len;
         memcpy(f->key, key.data, key.len);
         HASH_ADD_KEYPTR(hh, t->all, f->key, f->key_len, f);

@@ -65,7 +65,8 @@ struct sub {
     const struct fanout_kind *kind;
     struct bytes filter_bytes; /* owned */
     bool snapshot;
-    uint64_t epoch; /* as in the request */
+    uint64_t epoch; /* as in the request, like the next one */
+    void *user;
 
     /* between the RPC's events and the shard */
     _Atomic bool gone, owed; /* owed: waits until what is queued is written */

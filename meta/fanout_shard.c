@@ -285,7 +285,7 @@ static enum visit send_snapshot(struct sub *sub, const struct round *r, struct e
         if (sub->last_page)
             return end_snapshot(sub, why);
         sub->last_page = sub->kind->page(filter_decoded(sub->filter), &r->view, sub->snap,
-                                         &sub->cursor, &sub->out);
+                                         &sub->cursor, &sub->beside, &sub->out);
     }
     return VISIT_AGAIN;
 }
@@ -397,7 +397,8 @@ static enum visit check(struct sub *sub, const struct round *r, struct err *why)
 /* Not between the messages of one commit. */
 static void say_beside(struct sub *sub, const struct round *r)
 {
-    if (!sub->kind->beside || sub->touched == r->touched || sub->part)
+    bool between = sub->state == SUB_TELLING && sub->generation == r->now.generation && !sub->part;
+    if (!sub->kind->beside || sub->touched == r->touched || !between)
         return;
     sub->touched = r->touched;
     sub->kind->beside(filter_decoded(sub->filter), &r->view, sub->told, &sub->beside, &sub->out);

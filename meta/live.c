@@ -30,6 +30,8 @@ struct live {
     char prefix[PREFIX_MAX];
     struct board *board;
     struct candidate *candidate;
+    void (*listener)(void *arg);
+    void *listener_arg;
     pthread_mutex_t lock; /* for the members: the rest belongs to the follow thread */
     struct live_member *members;
     struct live_candidate *candidates;
@@ -52,6 +54,12 @@ void live_connect(struct live *l, const char *member_id, struct candidate *candi
 {
     snprintf(l->member_id, sizeof l->member_id, "%s", member_id);
     l->candidate = candidate;
+}
+
+void live_listen(struct live *l, void (*changed)(void *arg), void *arg)
+{
+    l->listener = changed;
+    l->listener_arg = arg;
 }
 
 static void clear(struct live *l)
@@ -236,6 +244,8 @@ void live_tell(struct live *l)
     candidate_post(l->candidate, &event);
     if (l->released.epoch)
         board_see_released(l->board, l->released.epoch, l->released.nonce);
+    if (l->listener)
+        l->listener(l->listener_arg);
 }
 
 /* ---- any thread ---- */

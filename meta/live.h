@@ -15,6 +15,9 @@ void live_free(struct live *l);
 /* ---- from the follow thread ---- */
 /* Whom live_tell tells, and the id of that member. */
 void live_connect(struct live *l, const char *member_id, struct candidate *candidate);
+/* Called when the members may have changed, by live_tell; must not block. Before anything is told.
+ */
+void live_listen(struct live *l, void (*changed)(void *arg), void *arg);
 /* A listing at this revision. */
 void live_reset(struct live *l, const struct etcd_kv *kvs, size_t count, int64_t revision);
 void live_event(struct live *l, const struct etcd_event *e);

@@ -139,6 +139,7 @@ static void stop(struct member *m, int64_t by_ms)
     service_reflection_free(m->reflection);
     waiting_stop(m->waiting);
     fanout_stop(m->fanout);
+    service_notification_free(m->notifications);
     upkeep_stop(m->upkeep);
     replica_free(m->replica);
     workforce_free(m->workforce);

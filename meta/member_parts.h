@@ -14,6 +14,7 @@
 #include "meta/service_kv.h"
 #include "meta/service_maintenance.h"
 #include "meta/service_member.h"
+#include "meta/service_notification.h"
 #include "meta/service_reflection.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +22,8 @@
 enum {
     FORMAT_LEVEL = 1,
     METHODS = SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS +
-              SERVICE_MAINTENANCE_METHODS + SERVICE_CLUSTER_METHODS + SERVICE_REFLECTION_METHODS
+              SERVICE_MAINTENANCE_METHODS + SERVICE_NOTIFICATION_METHODS + SERVICE_CLUSTER_METHODS +
+              SERVICE_REFLECTION_METHODS
 };
 
 struct member {
@@ -47,6 +49,7 @@ struct member {
     struct service_kv kv;
     struct service_cluster workers;
     struct service_maintenance *maintenance;
+    struct service_notification *notifications;
     struct service_reflection *reflection;
     struct rpc_method methods[METHODS];
     struct rpc_server *rpc;

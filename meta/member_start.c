@@ -83,12 +83,18 @@ static void on_fatal_signal(void *arg)
     board_close_gate_now(arg);
 }
 
+static void on_members_changed(void *notifications)
+{
+    service_notification_changed(notifications);
+}
+
 static void on_board_changed(void *arg)
 {
     struct member *m = arg;
     service_member_changed(m->members);
     waiting_on_role(m->waiting);
     fanout_on_role(m->fanout);
+    service_notification_changed(m->notifications);
     service_health_changed(m->health);
 }
 
@@ -278,7 +284,22 @@ static void serve_maintenance(struct member *m)
                                                     SERVICE_HEALTH_METHODS + SERVICE_KV_METHODS);
 }
 
-static struct err start_serving(struct member *m)
+static void serve_notifications(struct member *m)
+{
+    m->notifications = service_notification_new(
+        &(struct service_notification_config){.lead = &m->lead,
+                                              .board = m->board,
+                                              .fanout = m->fanout,
+                                              .members = m->members,
+                                              .member_id = m->options->id,
+                                              .addr = m->options->advertise});
+    service_notification_methods(m->notifications,
+                                 m->methods + METHODS - SERVICE_REFLECTION_METHODS -
+                                     SERVICE_CLUSTER_METHODS - SERVICE_NOTIFICATION_METHODS);
+    live_listen(m->live, on_members_changed, m->notifications);
+}
+
+static void make_services(struct member *m)
 {
     const struct meta_options *o = m->options;
     m->lead =
@@ -302,10 +323,17 @@ static struct err start_serving(struct member *m)
     service_kv_methods(&m->kv, m->methods + SERVICE_MEMBER_METHODS + SERVICE_HEALTH_METHODS);
     serve_maintenance(m);
     serve_workers(m);
+    serve_notifications(m);
     m->reflection = service_reflection_new(m->methods, METHODS);
     service_reflection_methods(m->reflection, m->methods + METHODS - SERVICE_REFLECTION_METHODS);
     board_listen(m->board, on_board_changed, m);
     meta_metrics_methods(m->methods, METHODS);
+}
+
+static struct err start_serving(struct member *m)
+{
+    const struct meta_options *o = m->options;
+    make_services(m);
     struct err e = rpc_server_start(&m->rpc, &(struct rpc_server_config){
                                                  .listen = o->listen,
                                                  .methods = m->methods,

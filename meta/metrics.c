@@ -230,6 +230,18 @@ void meta_count_expired(void)
     metric_add(row(META_WORKERS_EXPIRED), 1);
 }
 
+struct metric_cell *meta_count_subscriber(const char *kind)
+{
+    struct metric_cell *cell = metric_cell(row(META_SUBSCRIBERS), kind);
+    cell_add(cell, 1);
+    return cell;
+}
+
+void meta_count_subscriber_gone(struct metric_cell *kind)
+{
+    cell_add(kind, -1);
+}
+
 /* ---- what can be foreseen ---- */
 
 static void foresee(enum meta_metric m, const char *const *values)

@@ -9,6 +9,7 @@
 #include "meta/workforce.h"
 
 struct dedup_window;
+struct metric_cell;
 
 /* Makes the series that can be foreseen, so that they start at 0 and not with their first event.
  * Once, before the threads. */
@@ -75,7 +76,11 @@ void meta_count_rpc(const struct rpc_method *method, int status, int64_t spent_u
  * nothing. */
 enum meta_read { META_READ_LEADER, META_READ_QUORUM, META_READ_STALE };
 void meta_count_read(enum meta_read how);
-/* A call of it that had to wait for etcd's confirmation, or for a revision. */
+/* A subscriber of notifications, by what it says it is; what comes back is given to the second one.
+ */
+struct metric_cell *meta_count_subscriber(const char *kind);
+void meta_count_subscriber_gone(struct metric_cell *kind);
+/* A call to a leader that had to wait for etcd's confirmation, or for a revision. */
 enum meta_wait { META_WAIT_CONFIRMED, META_WAIT_REVISION };
 void meta_count_wait(enum meta_wait what);
 

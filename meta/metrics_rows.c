@@ -252,7 +252,7 @@ struct metric meta_metrics[META_METRICS] = {
                             "STALE (whatever this member has).",
                     .labels = {"consistency"}},
     [META_WAITS] = {.name = "baton_meta_waits_total",
-                    .help = "Calls of the key-value store that had to wait, by for what: "
+                    .help = "Calls to a leader that had to wait, by for what: "
                             "confirmation (by etcd), revision (until the state holds it).",
                     .labels = {"what"}},
 
@@ -317,4 +317,10 @@ struct metric meta_metrics[META_METRICS] = {
                              .help = "The oldest revision that a watch can start from without a "
                                      "snapshot; 0: the state is being listed.",
                              .kind = METRIC_GAUGE},
+    [META_SUBSCRIBERS] = {.name = "baton_meta_subscribers",
+                          .help = "Open streams of NotificationService, by what their readers say "
+                                  "they are; kinds past the first 32 are counted as other.",
+                          .kind = METRIC_GAUGE,
+                          .labels = {"kind"},
+                          .max_cells = 32},
 };

@@ -113,28 +113,37 @@ void service_member_fill(struct service_member *s, const struct member_info *inf
         m->lag = leader->revision - m->applied_revision;
 }
 
+void service_member_list(struct service_member *s, struct service_member_list *out)
+{
+    board_leader(s->cfg.board, &out->leader);
+    out->infos = mem_array(LIVE_MEMBERS_MAX, sizeof *out->infos);
+    size_t count = live_members(s->cfg.live, out->infos, LIVE_MEMBERS_MAX);
+    out->count = count < LIVE_MEMBERS_MAX ? count : LIVE_MEMBERS_MAX;
+    out->items = mem_array(out->count, sizeof *out->items);
+    out->list = mem_array(out->count, sizeof *out->list);
+    for (size_t i = 0; i < out->count; i++) {
+        service_member_fill(s, &out->infos[i], &out->leader, &out->items[i]);
+        out->list[i] = &out->items[i];
+    }
+}
+
+void service_member_list_close(struct service_member_list *l)
+{
+    free(l->list);
+    free(l->items);
+    free(l->infos);
+}
+
 static void handle_list_members(struct rpc_call *call, void *ctx)
 {
-    struct service_member *s = ctx;
-    struct board_leader leader;
-    board_leader(s->cfg.board, &leader);
-    struct member_info *infos = mem_array(LIVE_MEMBERS_MAX, sizeof *infos);
-    size_t count = live_members(s->cfg.live, infos, LIVE_MEMBERS_MAX);
-    count = count < LIVE_MEMBERS_MAX ? count : LIVE_MEMBERS_MAX;
-    Baton__V1__Member *members = mem_array(count, sizeof *members);
-    Baton__V1__Member **list = mem_array(count, sizeof *list);
-    for (size_t i = 0; i < count; i++) {
-        service_member_fill(s, &infos[i], &leader, &members[i]);
-        list[i] = &members[i];
-    }
+    struct service_member_list all;
+    service_member_list(ctx, &all);
     Baton__V1__ListMembersResponse m = BATON__V1__LIST_MEMBERS_RESPONSE__INIT;
-    m.cluster_id = leader.cluster_id;
-    m.n_members = count;
-    m.members = list;
+    m.cluster_id = all.leader.cluster_id;
+    m.n_members = all.count;
+    m.members = all.list;
     service_member_reply(call, &m.base);
-    free(list);
-    free(members);
-    free(infos);
+    service_member_list_close(&all);
 }
 
 static void run_report(struct rpc_call *call, void *ctx, uint64_t confirmed)

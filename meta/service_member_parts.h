@@ -27,6 +27,16 @@ void service_member_bad_request(struct rpc_call *call);
 void service_member_fill(struct service_member *s, const struct member_info *info,
                          const struct board_leader *leader, Baton__V1__Member *m);
 
+/* The members as this one knows them; what the messages show lives in the list. */
+struct service_member_list {
+    struct board_leader leader;
+    struct member_info *infos;
+    Baton__V1__Member *items, **list;
+    size_t count;
+};
+void service_member_list(struct service_member *s, struct service_member_list *out);
+void service_member_list_close(struct service_member_list *l);
+
 /* ---- service_member_lead.c: handlers ---- */
 void service_member_transfer(struct rpc_call *call, void *ctx);
 void service_member_remove(struct rpc_call *call, void *ctx);

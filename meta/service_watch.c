@@ -4,7 +4,9 @@
 #include "common/base/mem.h"
 #include "meta/board.h"
 #include "meta/convert_watch.h"
+#include "meta/core/prefixes.h"
 #include "meta/core/wire.h"
+#include "meta/prefix_walk.h"
 #include "meta/store.h"
 #include <stdlib.h>
 
@@ -19,7 +21,7 @@ struct watch_filter {
     size_t count;
 };
 
-static void *filter_new(struct bytes text)
+static void *filter_new(void *ctx, struct bytes text)
 {
     struct watch_filter *f = mem_alloc(sizeof *f);
     f->text = bytes_dup(text);
@@ -40,23 +42,6 @@ static void filter_free(void *filter)
     free(f);
 }
 
-/* The prefixes are sorted and none starts with another, so only the last one that is not behind the
- * key can be one of it. */
-static bool matches(const struct watch_filter *f, struct bytes key)
-{
-    size_t low = 0, high = f->count;
-    if (!f->count)
-        return true;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (bytes_compare(f->prefixes[middle], key) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low && bytes_starts_with(key, f->prefixes[low - 1]);
-}
-
 /* As its users see it; false: it is none of theirs. */
 static bool user_event(const struct watch_filter *f, const struct etcd_event *e,
                        struct etcd_event *out)
@@ -65,7 +50,7 @@ static bool user_event(const struct watch_filter *f, const struct etcd_event *e,
         return false;
     *out = *e;
     out->kv.key = bytes_of(e->kv.key.data + FOLDER_LEN, e->kv.key.len - FOLDER_LEN);
-    return matches(f, out->kv.key);
+    return prefixes_hold(f->prefixes, f->count, out->kv.key);
 }
 
 static size_t event_bytes(const struct etcd_kv *kv)
@@ -128,19 +113,13 @@ static void say_progress(const void *filter, const struct fanout_view *v, int64_
 struct page {
     struct etcd_event *events;
     size_t count, cap, bytes;
-    bool full;
-    struct buf *cursor; /* the first key that has no room */
 };
 
 static bool add_to_page(void *arg, const struct etcd_kv *kv)
 {
     struct page *p = arg;
-    if (p->count && p->bytes + event_bytes(kv) > FANOUT_PAGE_BYTES) {
-        p->full = true;
-        buf_clear(p->cursor);
-        buf_bytes(p->cursor, kv->key);
+    if (p->count && p->bytes + event_bytes(kv) > FANOUT_PAGE_BYTES)
         return false;
-    }
     if (p->count == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 64;
         p->events = mem_resize(p->events, p->cap * sizeof *p->events);
@@ -150,38 +129,23 @@ static bool add_to_page(void *arg, const struct etcd_kv *kv)
     return true;
 }
 
-/* What is left of the prefix from the cursor on. */
-static void add_prefix(struct page *p, struct store_snapshot *snap, struct bytes prefix)
-{
-    struct buf end = {0}, start = {0};
-    struct bytes cursor = buf_view(p->cursor);
-    buf_bytes(&start, bytes_compare(cursor, prefix) > 0 ? cursor : prefix);
-    if (!bytes_prefix_end(prefix, &end) || bytes_compare(buf_view(&start), buf_view(&end)) < 0)
-        store_range(snap, buf_view(&start), buf_view(&end), add_to_page, p);
-    buf_close(&start);
-    buf_close(&end);
-}
-
 static bool say_page(const void *filter, const struct fanout_view *v, struct store_snapshot *snap,
-                     struct buf *cursor, struct fanout_out *out)
+                     struct buf *cursor, struct buf *told, struct fanout_out *out)
 {
     const struct watch_filter *f = filter;
-    struct page p = {.cursor = cursor};
+    struct page p = {0};
     bool first = cursor->len == 0;
-    if (!f->count)
-        add_prefix(&p, snap, BYTES_NONE);
-    for (size_t i = 0; i < f->count && !p.full; i++)
-        add_prefix(&p, snap, f->prefixes[i]);
+    bool last = prefix_walk(snap, f->prefixes, f->count, cursor, add_to_page, &p);
     say(v,
         &(struct watch_message){.kind = WATCH_SNAPSHOT,
                                 .revision = store_revision(snap),
                                 .events = p.events,
                                 .count = p.count,
                                 .restart = first,
-                                .more = p.full},
+                                .more = !last},
         out);
     free(p.events);
-    return !p.full;
+    return last;
 }
 
 static const struct fanout_kind watch_kind = {.name = "watch",

@@ -13,7 +13,7 @@ enum { COMMITS = 1500, STREAMS = 120, BUFFER_BYTES = 2000, LEADS = 7 };
 /* ---- a kind whose messages are one letter and a revision; its filter is the first letter of keys,
  * or nothing ---- */
 
-static void *filter_new(struct bytes filter)
+static void *filter_new(void *ctx, struct bytes filter)
 {
     char *letter = mem_alloc(1);
     *letter = filter.len ? (char)filter.data[0] : 0;
@@ -46,7 +46,7 @@ static void say_commit(const void *filter, const struct fanout_view *v, const st
 }
 
 static bool say_page(const void *filter, const struct fanout_view *v, struct store_snapshot *snap,
-                     struct buf *cursor, struct fanout_out *out)
+                     struct buf *cursor, struct buf *told, struct fanout_out *out)
 {
     say(out, cursor->len ? 'S' : 's', store_revision(snap));
     buf_byte(cursor, 0);
