@@ -38,10 +38,36 @@ static const struct option_row global_rows[GLOBAL_ROWS] = {
 };
 
 const struct command *const commands[] = {
-    &command_leader,    &command_members,    &command_status,  &command_history, &command_transfer,
-    &command_member_rm, &command_get,        &command_put,     &command_del,     &command_range,
-    &command_txn,       &command_recover,    &command_export,  &command_import,  &command_top,
-    &command_bench,     &command_completion, &command_version, &command_help,
+    &command_leader,
+    &command_members,
+    &command_status,
+    &command_info,
+    &command_history,
+    &command_transfer,
+    &command_member_rm,
+    &command_get,
+    &command_put,
+    &command_del,
+    &command_range,
+    &command_txn,
+    &command_worker_list,
+    &command_worker_add,
+    &command_worker_activate,
+    &command_worker_cordon,
+    &command_worker_uncordon,
+    &command_worker_drain,
+    &command_worker_undrain,
+    &command_worker_label,
+    &command_worker_rm,
+    &command_worker_heartbeat,
+    &command_recover,
+    &command_export,
+    &command_import,
+    &command_top,
+    &command_bench,
+    &command_completion,
+    &command_version,
+    &command_help,
 };
 const size_t command_count = sizeof commands / sizeof *commands;
 
@@ -61,7 +87,8 @@ static enum exit_code code_of(enum err_code code)
         return EXIT_UNAVAILABLE;
     if (code == ERR_USAGE)
         return EXIT_USAGE;
-    bool missing = code == ERR_KEY_NOT_FOUND || code == ERR_UNKNOWN_MEMBER;
+    bool missing =
+        code == ERR_KEY_NOT_FOUND || code == ERR_UNKNOWN_MEMBER || code == ERR_UNKNOWN_WORKER;
     return missing ? EXIT_NOT_FOUND : EXIT_FAILED;
 }
 

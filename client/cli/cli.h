@@ -41,8 +41,11 @@ extern const struct command command_leader, command_members, command_status, com
 extern const struct command command_transfer, command_member_rm;
 extern const struct command command_get, command_put, command_del, command_range, command_txn;
 extern const struct command command_recover, command_export, command_import;
-extern const struct command command_top, command_bench, command_completion, command_version,
-    command_help;
+extern const struct command command_info, command_worker_list, command_worker_add;
+extern const struct command command_worker_activate, command_worker_cordon, command_worker_uncordon;
+extern const struct command command_worker_drain, command_worker_undrain, command_worker_label;
+extern const struct command command_worker_rm, command_worker_heartbeat, command_top;
+extern const struct command command_bench, command_completion, command_version, command_help;
 
 /* Prints the error; the exit code that stands for it. */
 int cli_fail(const struct err *e);

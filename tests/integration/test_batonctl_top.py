@@ -70,7 +70,8 @@ class Top(ClusterTest):
         seen = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([(s["leader"]["id"], s["leader"]["epoch"]) for s in seen], [(name, epoch)] * 2)
         self.assertEqual([m["id"] for m in seen[1]["members"]], [name])
-        self.assertGreaterEqual(seen[1]["per_second"]["revisions"], 0)
+        self.assertEqual((seen[1]["info"]["leader"], seen[1]["info"]["members"]), (name, 1))
+        self.assertGreaterEqual(seen[1]["per_second"]["reads"], 0)
 
 
 if __name__ == "__main__":
