@@ -50,6 +50,7 @@ const struct command *const commands[] = {
     &command_del,
     &command_range,
     &command_txn,
+    &command_watch,
     &command_worker_list,
     &command_worker_add,
     &command_worker_activate,

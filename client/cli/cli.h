@@ -44,7 +44,7 @@ extern const struct command command_recover, command_export, command_import;
 extern const struct command command_info, command_worker_list, command_worker_add;
 extern const struct command command_worker_activate, command_worker_cordon, command_worker_uncordon;
 extern const struct command command_worker_drain, command_worker_undrain, command_worker_label;
-extern const struct command command_worker_rm, command_worker_heartbeat, command_top;
+extern const struct command command_worker_rm, command_worker_heartbeat, command_top, command_watch;
 extern const struct command command_bench, command_completion, command_version, command_help;
 
 /* Prints the error; the exit code that stands for it. */

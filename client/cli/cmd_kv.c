@@ -6,15 +6,20 @@
 #define VALUE_MAX                                                                                  \
     ((size_t)2 << 20) /* more than a member takes, so that it is the member who refuses */
 
+void kv_add(struct json_object *to, const struct baton_kv *kv, bool with_value)
+{
+    output_add_bytes(to, "key", kv->key);
+    if (with_value)
+        output_add_bytes(to, "value", kv->value);
+    output_add_number(to, "revision", kv->mod_revision);
+    output_add_number(to, "create_revision", kv->create_revision);
+    output_add_number(to, "version", kv->version);
+}
+
 struct json_object *kv_json(const struct baton_kv *kv, bool with_value)
 {
     struct json_object *o = json_object_new_object();
-    output_add_bytes(o, "key", kv->key);
-    if (with_value)
-        output_add_bytes(o, "value", kv->value);
-    output_add_number(o, "revision", kv->mod_revision);
-    output_add_number(o, "create_revision", kv->create_revision);
-    output_add_number(o, "version", kv->version);
+    kv_add(o, kv, with_value);
     return o;
 }
 

@@ -38,6 +38,14 @@ static void base64(struct bytes b, struct buf *out)
     }
 }
 
+void output_add_base64(struct json_object *to, const char *name, struct baton_bytes value)
+{
+    struct buf coded = {0};
+    base64(api_bytes(value), &coded);
+    output_add_text(to, name, coded.len ? (const char *)coded.data : "");
+    buf_close(&coded);
+}
+
 void output_add_bytes(struct json_object *to, const char *name, struct baton_bytes given)
 {
     struct bytes value = api_bytes(given);
@@ -46,11 +54,9 @@ void output_add_bytes(struct json_object *to, const char *name, struct baton_byt
         json_object_object_add(to, name, json_object_new_string_len(text, (int)value.len));
         return;
     }
-    struct buf coded = {0}, key = {0};
-    base64(value, &coded);
+    struct buf key = {0};
     buf_printf(&key, "%s_base64", name);
-    output_add_text(to, (const char *)key.data, (const char *)coded.data);
-    buf_close(&coded);
+    output_add_base64(to, (const char *)key.data, given);
     buf_close(&key);
 }
 
@@ -65,8 +71,7 @@ static int base64_digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Whole groups of four; the last one may end in one or two '='. */
-static bool unbase64(struct bytes text, struct arena *memory, struct bytes *out)
+bool output_unbase64(struct bytes text, struct arena *memory, struct bytes *out)
 {
     uint8_t *room = arena_raw(memory, text.len / 4 * 3 + 1);
     size_t len = 0, pad = 0;
@@ -103,7 +108,7 @@ bool output_get_bytes(struct json_object *from, const char *name, struct arena *
     struct bytes text =
         bytes_of(json_object_get_string(value), (size_t)json_object_get_string_len(value));
     struct bytes kept = BYTES_NONE;
-    bool ok = plain || unbase64(text, memory, &kept);
+    bool ok = plain || output_unbase64(text, memory, &kept);
     *out = api_shown(plain ? arena_copy(memory, text) : kept);
     return ok;
 }
@@ -123,11 +128,17 @@ void output_add_flag(struct json_object *to, const char *name, bool value)
     json_object_object_add(to, name, json_object_new_boolean(value));
 }
 
+void output_json_to(FILE *out, struct json_object *value)
+{
+    fprintf(out, "%s\n",
+            json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN |
+                                                      JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(value);
+}
+
 void output_json(struct json_object *value)
 {
-    puts(json_object_to_json_string_ext(value,
-                                        JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-    json_object_put(value);
+    output_json_to(stdout, value);
 }
 
 static void put_time(struct buf *out, int64_t unix_ms)
