@@ -13,6 +13,7 @@ struct api_stream {
     struct baton_client *client;
     const struct api_stream_kind *kind;
     void *owner;
+    struct api_stream_told told;
     pthread_t thread;
     struct stream_resume resume; /* this and what follows: of the thread */
     struct rng rng;
@@ -64,7 +65,8 @@ static void tell_connected(struct api_stream *s)
         return;
     s->connected = true;
     s->down_told = false;
-    s->kind->connection(s->owner, NULL);
+    if (s->told.connection)
+        s->told.connection(s->told.user, NULL);
 }
 
 static void tell_down(struct api_stream *s, const struct baton_error *err)
@@ -73,7 +75,8 @@ static void tell_down(struct api_stream *s, const struct baton_error *err)
     if (s->down_told)
         return;
     s->down_told = true;
-    s->kind->connection(s->owner, err);
+    if (s->told.connection)
+        s->told.connection(s->told.user, err);
 }
 
 /* ---- a message ---- */
@@ -81,7 +84,7 @@ static void tell_down(struct api_stream *s, const struct baton_error *err)
 static struct err admit(struct api_stream *s, const struct api_message *m)
 {
     struct err e = client_admit(s->client->calls, m->cluster, m->epoch);
-    if (e.code == ERR_STALE_EPOCH) {
+    if (e.code == ERR_STALE_EPOCH && s->kind->rejected) {
         struct baton_error told;
         api_error(&e, NULL, &told);
         s->kind->rejected(s->owner, m->epoch, &told);
@@ -161,7 +164,8 @@ static bool run_once(struct api_stream *s)
     if (is_closing(s))
         return false;
     if (stream_resume_ended(&s->resume, &e, pushback_ms, &s->rng, &ms) == STREAM_OVER) {
-        s->kind->failed(s->owner, &told);
+        if (s->told.failed)
+            s->told.failed(s->told.user, &told);
         return false;
     }
     tell_down(s, &told);
@@ -188,10 +192,12 @@ struct err api_stream_check(size_t prefix_count, struct baton_bytes token)
 }
 
 struct api_stream *api_stream_open(struct baton_client *client, const struct api_stream_kind *kind,
-                                   void *owner, struct stream_resume *resume)
+                                   void *owner, const struct api_stream_told *told,
+                                   struct stream_resume *resume)
 {
     struct api_stream *s = mem_alloc(sizeof *s);
-    *s = (struct api_stream){.client = client, .kind = kind, .owner = owner, .resume = *resume};
+    *s = (struct api_stream){
+        .client = client, .kind = kind, .owner = owner, .told = *told, .resume = *resume};
     *resume = (struct stream_resume){0};
     rng_seed_os(&s->rng);
     pthread_mutex_init(&s->lock, NULL);

@@ -25,15 +25,22 @@ struct api_stream_kind {
     /* All but the first skip[] items of each kind; fresh: some of them are left. */
     void (*tell)(void *owner, const struct api_message *m, const size_t skip[STREAM_KINDS],
                  bool fresh);
-    void (*connection)(void *owner, const struct baton_error *err); /* NULL: connected */
+    /* Of a deposed leader; NULL: nobody asks. */
     void (*rejected)(void *owner, uint64_t epoch, const struct baton_error *err);
-    void (*failed)(void *owner, const struct baton_error *err); /* nothing comes after it */
+};
+
+/* What users of all streams are told; each may be NULL. */
+struct api_stream_told {
+    void (*connection)(void *user, const struct baton_error *err); /* NULL: connected */
+    void (*failed)(void *user, const struct baton_error *err);     /* nothing comes after it */
+    void *user;
 };
 
 /* What users ask of all streams: USAGE when it can never be had. */
 struct err api_stream_check(size_t prefix_count, struct baton_bytes token);
 /* Takes over resume. Blocks nothing: the thread connects. */
 struct api_stream *api_stream_open(struct baton_client *client, const struct api_stream_kind *kind,
-                                   void *owner, struct stream_resume *resume);
+                                   void *owner, const struct api_stream_told *told,
+                                   struct stream_resume *resume);
 /* Waits until no callback runs or will run, then frees. Not from a callback. */
 void api_stream_close(struct api_stream *s);

@@ -39,33 +39,8 @@ static void tell(void *owner, const struct api_message *m, const size_t skip[STR
     w->told.changed(w->told.user, c);
 }
 
-static void connection(void *owner, const struct baton_error *err)
-{
-    struct baton_watch *w = owner;
-    if (w->told.connection)
-        w->told.connection(w->told.user, err);
-}
-
-/* That it was is told as the reason why the stream is opened anew. */
-static void rejected(void *owner, uint64_t epoch, const struct baton_error *err)
-{
-}
-
-static void failed(void *owner, const struct baton_error *err)
-{
-    struct baton_watch *w = owner;
-    if (w->told.failed)
-        w->told.failed(w->told.user, err);
-}
-
-static const struct api_stream_kind watch_kind = {.path = WATCH_PATH,
-                                                  .thread = "baton-watch",
-                                                  .request = ask,
-                                                  .decode = decode,
-                                                  .tell = tell,
-                                                  .connection = connection,
-                                                  .rejected = rejected,
-                                                  .failed = failed};
+static const struct api_stream_kind watch_kind = {
+    .path = WATCH_PATH, .thread = "baton-watch", .request = ask, .decode = decode, .tell = tell};
 
 static struct err check(const struct baton_watch_options *o)
 {
@@ -98,7 +73,8 @@ int baton_watch_open(struct baton_watch **out, struct baton_client *client,
     stream_resume_init(&resume, start_of(options), options->start_revision,
                        api_bytes(options->token));
     *out = w;
-    w->stream = api_stream_open(client, &watch_kind, w, &resume);
+    struct api_stream_told told = {options->connection, options->failed, options->user};
+    w->stream = api_stream_open(client, &watch_kind, w, &told, &resume);
     return 0;
 }
 

@@ -12,6 +12,15 @@ static const char *keep(struct arena *memory, const char *text)
     return (const char *)arena_copy(memory, bytes_str(text)).data;
 }
 
+void member_convert_leader(const Baton__V1__LeaderState *m, struct baton_leader *out)
+{
+    *out =
+        (struct baton_leader){.known = m->known, .epoch = m->epoch, .age_ms = (int64_t)m->age_ms};
+    snprintf(out->cluster_id, sizeof out->cluster_id, "%s", m->cluster_id);
+    snprintf(out->id, sizeof out->id, "%s", m->id);
+    snprintf(out->addr, sizeof out->addr, "%s", m->addr);
+}
+
 struct err member_decode_leader(struct bytes message, struct member_leader *out)
 {
     Baton__V1__LeaderState *m = baton__v1__leader_state__unpack(NULL, message.len, message.data);
@@ -43,8 +52,8 @@ static void fill_member(const Baton__V1__Member *from, struct arena *memory,
                                  .lag = from->lag};
 }
 
-static void fill_members(Baton__V1__Member *const *from, size_t count, struct arena *memory,
-                         struct baton_members *out)
+void member_convert_all(Baton__V1__Member *const *from, size_t count, struct arena *memory,
+                        struct baton_members *out)
 {
     struct baton_member *members = arena_array(memory, count, sizeof *members);
     for (size_t i = 0; i < count; i++)
@@ -60,7 +69,7 @@ struct err member_decode_list(struct bytes message, struct arena *memory, struct
     if (!m)
         return garbled("ListMembersResponse");
     out->cluster_id = keep(memory, m->cluster_id);
-    fill_members(m->members, m->n_members, memory, out);
+    member_convert_all(m->members, m->n_members, memory, out);
     baton__v1__list_members_response__free_unpacked(m, NULL);
     return OK_ERR;
 }
@@ -72,7 +81,7 @@ struct err member_decode_removed(struct bytes message, struct arena *memory,
         baton__v1__remove_member_response__unpack(NULL, message.len, message.data);
     out->cluster_id = "";
     if (m && m->member)
-        fill_members(&m->member, 1, memory, out);
+        member_convert_all(&m->member, 1, memory, out);
     struct err e = m && m->member ? OK_ERR : garbled("RemoveMemberResponse");
     baton__v1__remove_member_response__free_unpacked(m, NULL);
     return e;

@@ -33,6 +33,15 @@ struct member_recovered {
     bool written; /* false: nothing had to be done */
 };
 
+struct Baton__V1__Member;
+struct Baton__V1__LeaderState;
+
+/* Members and leader, as they stand in the messages of more than one service. out->cluster_id is
+ * left as it is. */
+void member_convert_all(struct Baton__V1__Member *const *from, size_t count, struct arena *memory,
+                        struct baton_members *out);
+void member_convert_leader(const struct Baton__V1__LeaderState *m, struct baton_leader *out);
+
 /* PROTOCOL when the bytes are no such message. What they point to lives in the arena. */
 struct err member_decode_leader(struct bytes message, struct member_leader *out);
 struct err member_decode_list(struct bytes message, struct arena *memory,

@@ -59,20 +59,36 @@ class Streams(ClusterTest):
         wholes = [int(words[1]) for words in follower.said("whole")]
         self.assertEqual(wholes, sorted(set(wholes)))
 
-    def test_a_watch_through_three_kills(self):
+    def test_through_three_kills(self):
         cluster = self.cluster(ttl=3)
-        with Following("watch", cluster.members.values(), "now", "w/") as watch:
-            watch.wait_said("connected")
+        with Following("watch", cluster.members.values(), "now", "w/") as watch, \
+                Following("subscribe", cluster.members.values(), "test", "w/") as subscriber:
+            both = [watch, subscriber]
+            for follower in both:
+                follower.wait_said("connected")
             writer = Writer(cluster)
             self.addCleanup(writer.stop)
-            self.kill_leaders(cluster, [watch], 3)
+            self.kill_leaders(cluster, both, 3)
             count = writer.stop()
-            watch.wait("the last value is told", lambda w: w.said("put") and int(w.said("put")[-1][3]) == count - 1)
-            watch.finish()
-            self.check_told(watch, count)
-            self.assertGreaterEqual(len(watch.said("down")), 3)
-            self.assertEqual(len(watch.said("connected")), len(watch.said("down")) + 1)
+            for follower in both:
+                follower.wait("the last value is told",
+                              lambda f: f.said("put") and int(f.said("put")[-1][3]) == count - 1)
+                follower.finish()
+                self.check_told(follower, count)
+                self.assertGreaterEqual(len(follower.said("down")), 3)
+                self.assertEqual(len(follower.said("connected")), len(follower.said("down")) + 1)
             self.assertFalse(watch.said("restart"))
+            self.assertEqual(len(subscriber.said("restart")), 1)
+            self.check_leaders(cluster, subscriber)
+
+    def check_leaders(self, cluster, subscriber):
+        """Who leads is told in order, the last one is who does, and all members are there at the start."""
+        epochs = [int(words[2]) for words in subscriber.said("leader")]
+        self.assertEqual(epochs, sorted(epochs))
+        self.assertGreaterEqual(len(set(epochs)), 4)
+        name, epoch = cluster.wait_leader()
+        self.assertEqual(subscriber.said("leader")[-1], ["leader", name, str(epoch)])
+        self.assertEqual(sorted(subscriber.said("member")[0][1:]), sorted(cluster.members))
 
     def test_snapshots_and_what_is_refused(self):
         cluster = self.cluster(members=1)
@@ -142,11 +158,16 @@ class Workers(ClusterTest):
     def test_lives_of_a_worker(self):
         cluster = self.cluster(members=1)
         stub = cluster.stub(next(iter(cluster.members.values())), "Cluster")
-        with self.workers(cluster, 5000) as first:
+        with Following("subscribe", cluster.members.values(), "test") as subscriber, \
+                self.workers(cluster, 5000) as first:
             known = self.wait_other_id(first, None)
+            subscriber.wait("it is told of the worker",
+                            lambda s: any(words[1] == known and words[4] == "running" for words in s.said("worker")))
             first.process.send_signal(signal.SIGSTOP)
             wait_until("the silent worker is taken out", lambda: not self.listed(cluster))
             first.process.send_signal(signal.SIGCONT)
+            subscriber.wait_said("left", known)
+            self.assertEqual([words[4] for words in subscriber.said("left", known)], ["expired"])
             known = self.wait_other_id(first, known)
             self.assertEqual(self.check_turns(first, 0)[-1], "lost-touch", "by the clock, before it heard of it")
             with self.workers(cluster, 5000) as second:
@@ -158,6 +179,8 @@ class Workers(ClusterTest):
                 second.wait_said(0, "wanted", 1, 0)
                 stub.DeleteWorker(workers_pb.DeleteWorkerRequest(id=int(known)), timeout=20)
                 self.wait_other_id(second, known)
+                subscriber.wait_said("left", known)
+                self.assertEqual([words[4] for words in subscriber.said("left", known)], ["gone"])
                 second.wait_said(0, "wanted", 0, 0)
                 second.finish()
                 self.assertEqual(self.check_turns(second, 0)[-1], "closed")

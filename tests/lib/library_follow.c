@@ -9,6 +9,14 @@
  *         whole R         all of that commit, or snapshot, was told
  *         progress R
  *
+ *     library-follow subscribe ADDRESSES KIND [PREFIX]
+ *         all topics; the same, and
+ *         member ID...    all members that are alive
+ *         leader ID EPOCH
+ *         worker ID INCARNATION ADDR STATE
+ *         left ID INCARNATION ADDR gone|expired
+ *         rejected EPOCH REASON
+ *
  *     library-follow worker ADDRESSES TYPE HOST:PORT TTL_MS [COUNT]
  *         so many workers, at this port and the next ones; a line begins with the number of one
  *         N run ID INCARNATION
@@ -108,6 +116,72 @@ static int watch(struct baton_client *client, const char *from, const char *pref
     return 0;
 }
 
+/* ---- subscribe ---- */
+
+static void say_members(const struct baton_members *all)
+{
+    printf("member");
+    for (size_t i = 0; i < all->count; i++)
+        printf(" %s", all->members[i].id);
+    printf("\n");
+}
+
+static void say_worker(const struct baton_worker_event *e)
+{
+    static const char *const states[] = {"unknown", "starting", "running", "expiring"};
+    const struct baton_worker_info *w = &e->worker;
+    printf("%s %" PRIu64 " %" PRIu64 " %s %s\n", e->gone ? "left" : "worker", w->id, w->incarnation,
+           w->addr,
+           e->expired ? "expired"
+           : e->gone  ? "gone"
+                      : states[w->state]);
+}
+
+static void on_notified(void *user, const struct baton_notification *n)
+{
+    if (n->restart)
+        printf("restart %" PRId64 "\n", n->version);
+    for (size_t i = 0; i < n->key_count; i++)
+        say_event(&n->keys[i], n->version, n->snapshot);
+    for (size_t i = 0; i < n->worker_count; i++)
+        say_worker(&n->workers[i]);
+    if (n->members)
+        say_members(n->members);
+    if (n->leader)
+        printf("leader %s %" PRIu64 "\n", n->leader->id, n->leader->epoch);
+    if (!n->more && (n->snapshot || n->key_count || n->worker_count))
+        printf("whole %" PRId64 "\n", n->version);
+    fflush(stdout);
+}
+
+static void on_rejected(void *user, uint64_t epoch, const struct baton_error *err)
+{
+    printf("rejected %" PRIu64 " %s\n", epoch, err->reason);
+    fflush(stdout);
+}
+
+static int subscribe(struct baton_client *client, const char *kind, const char *prefix)
+{
+    struct baton_error err;
+    struct baton_subscription *s;
+    struct baton_bytes below = text(prefix);
+    struct baton_subscribe_options options = {.kind = kind,
+                                              .topics = BATON_MEMBERS | BATON_LEADERS |
+                                                        BATON_WORKERS | BATON_KEYS,
+                                              .prefixes = &below,
+                                              .prefix_count = 1,
+                                              .notified = on_notified,
+                                              .progress = on_progress,
+                                              .connection = on_connection,
+                                              .failed = on_failed,
+                                              .rejected = on_rejected};
+    if (baton_subscribe(&s, client, &options, &err) != 0)
+        return give_up("subscribe", &err);
+    wait_for_end_of_input();
+    baton_subscription_close(s);
+    return 0;
+}
+
 /* ---- worker ---- */
 
 #define WORKERS_MAX 1000
@@ -176,6 +250,8 @@ static int run(struct baton_client *client, int argc, char **argv)
 {
     if (argc >= 4 && !strcmp(argv[1], "watch"))
         return watch(client, argv[3], argc > 4 ? argv[4] : "");
+    if (argc >= 4 && !strcmp(argv[1], "subscribe"))
+        return subscribe(client, argv[3], argc > 4 ? argv[4] : "");
     if (argc >= 6 && !strcmp(argv[1], "worker"))
         return work(client, argv + 3, argc > 6 ? (int)strtol(argv[6], NULL, 10) : 1);
     fputs("usage: see the top of library_follow.c\n", stderr);

@@ -549,6 +549,7 @@ struct baton_subscribe_options {
     size_t worker_type_count;
     struct baton_bytes token; /* right behind it; empty: a snapshot first */
     void (*notified)(void *user, const struct baton_notification *notification);
+    /* As of struct baton_watch_options. */
     void (*progress)(void *user, int64_t version);
     void (*connection)(void *user, const struct baton_error *err);
     void (*failed)(void *user, const struct baton_error *err);
@@ -560,6 +561,7 @@ struct baton_subscribe_options {
 BATON_API int baton_subscribe(struct baton_subscription **out, struct baton_client *client,
                               const struct baton_subscribe_options *options,
                               struct baton_error *err);
+/* As baton_watch_close. */
 BATON_API void baton_subscription_close(struct baton_subscription *subscription);
 
 #ifdef __cplusplus
