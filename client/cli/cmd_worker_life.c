@@ -1,4 +1,5 @@
 /* worker add, heartbeat: a worker by hand. */
+#include "client/cli/cmd_worker_run.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/worker_output.h"
 #include "common/base/clock.h"
@@ -113,7 +114,7 @@ const struct command command_worker_heartbeat = {
 /* ---- add ---- */
 
 static const char *add_labels, *add_resources;
-static bool add_slot;
+static bool add_slot, add_run;
 static int64_t add_ttl_ms;
 
 static const struct option_row add_rows[] = {
@@ -142,6 +143,10 @@ static const struct option_row add_rows[] = {
      .min = 0,
      .max = 3600000,
      .help = "How long it may be silent; 0: the members' --worker-ttl."},
+    {.name = "run",
+     .kind = OPTION_FLAG,
+     .target = &add_run,
+     .help = "Be that worker: register, activate, send heartbeats, until interrupted."},
 };
 
 static int run_add(struct cli *cli, char **words, int count)
@@ -159,6 +164,8 @@ static int run_add(struct cli *cli, char **words, int count)
         return cli_fail(&e);
     spec.labels = labels;
     spec.resources = resources;
+    if (add_run)
+        return worker_run(cli, &spec);
     if (baton_worker_add(cli->api, NULL, &spec, &added, &err) != 0)
         return cli_fail_api(&err);
     return worker_print(cli, added);
@@ -169,11 +176,16 @@ const struct command command_worker_add = {
     .words = "TYPE ADDR",
     .min_words = 2,
     .max_words = 2,
-    .about = "Register a worker, in state starting.",
+    .about = "Register a worker, in state starting; or be one (--run).",
     .footer =
         "An address that registers again keeps its id, slot and marks, and gets a new incarnation; "
         "the old one is refused from\n"
-        "then on. Prints the worker; JSON: as of worker list, and revision.",
+        "then on. Prints the worker; JSON: as of worker list, and revision.\n"
+        "With --run a line for each event: run (as which worker), stop (why: lost-touch, "
+        "forgotten, replaced, closed), wanted (what\n"
+        "operators want of it); JSON: event, and worker, reason, or cordoned and draining. "
+        "Interrupted it leaves the cluster, exit\n"
+        "code 0; 1 when another process has registered its address.",
     .rows = add_rows,
     .row_count = sizeof add_rows / sizeof *add_rows,
     .run = run_add};

@@ -1,4 +1,4 @@
-"""batonctl worker and info against real clusters: what operators do to workers, and one kept alive by hand."""
+"""batonctl worker and info against real clusters: what operators do to workers, and being one."""
 import json
 import os
 import signal
@@ -110,6 +110,18 @@ class Workers(ClusterTest):
         self.fails(3, "worker", "heartbeat", str(left["id"]), str(left["incarnation"]), says="UNKNOWN_WORKER")
         beats.send_signal(signal.SIGINT)
         self.assertEqual(beats.wait(timeout=60), 0)
+
+    def test_being_one(self):
+        worker = self.start("worker", "add", "t", "h1:1", "--slot", "--run", "--ttl", "20s")
+        ran = json.loads(worker.stdout.readline())
+        self.assertEqual((ran["event"], ran["worker"]["state"], ran["worker"]["slot"]), ("run", "running", 0))
+        self.all.kill_leader()
+        self.ok("worker", "drain", str(ran["worker"]["id"]))
+        self.assertEqual(json.loads(worker.stdout.readline()), {"event": "wanted", "cordoned": True, "draining": True})
+        worker.send_signal(signal.SIGTERM)
+        out, err = worker.communicate(timeout=60)
+        self.assertEqual((worker.returncode, json.loads(out)), (0, {"event": "stop", "reason": "closed"}), err)
+        self.assertEqual(self.listed(), [])
 
 
 if __name__ == "__main__":
