@@ -15,6 +15,17 @@ struct service_health {
     struct state_streams *streams;
 };
 
+static bool is_leaders(const char *service)
+{
+    static const char *const names[] = {"baton.v1.KvService", "baton.v1.ClusterService",
+                                        "baton.v1.NotificationService",
+                                        "baton.v1.MaintenanceService"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(service, names[i]))
+            return true;
+    return false;
+}
+
 static int status_of(struct service_health *s, const char *service)
 {
     struct board_self self;
@@ -23,7 +34,7 @@ static int status_of(struct service_health *s, const char *service)
         return STATUS(NOT_SERVING);
     if (!*service || !strcmp(service, "baton.v1.ClusterMemberService"))
         return STATUS(SERVING);
-    if (!strcmp(service, "baton.v1.KvService"))
+    if (is_leaders(service))
         return board_read_epoch(s->board) ? STATUS(SERVING) : STATUS(NOT_SERVING);
     return STATUS(SERVICE_UNKNOWN);
 }

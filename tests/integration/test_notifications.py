@@ -7,7 +7,7 @@ import grpc
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 import stubs  # noqa: E402
-from cluster import ClusterTest, script, wait_until  # noqa: E402
+from cluster import ClusterTest, wait_until  # noqa: E402
 from subscriber import Subscriber, notification, reason_of  # noqa: E402
 
 kv = stubs.load("baton.v1.kv_pb2")
@@ -46,7 +46,7 @@ class Notifications(ClusterTest):
         return caught.exception.code(), reason_of(caught.exception), caught.exception.details()
 
     def test_what_is_told_of_a_quiet_cluster(self):
-        self.set_up()
+        self.set_up(ttl=10)
         for i in range(3):
             self.put(b"a/%d" % i)
         before = self.put(b"b/1", b"large" * 100000)
@@ -74,6 +74,9 @@ class Notifications(ClusterTest):
         self.assertEqual([event.deleted for event in some.told_keys], [False, True, False])
         some.wait("progress is told to the idle", lambda s: any(m.progress for m in s.messages))
         self.assertEqual(self.baton.metric(self.leader, "baton_meta_subscribers", kind="test"), 2)
+        some.close()
+        wait_until("it is not counted any more",
+                   lambda: self.baton.metric(self.leader, "baton_meta_subscribers", kind="test") == 1)
         self.senseless_requests()
 
     def senseless_requests(self):
@@ -121,7 +124,7 @@ class Notifications(ClusterTest):
         self.assertEqual(follows.leader.epoch, epochs[-1])
 
     def test_members_come_and_go(self):
-        self.set_up(proxies=1)
+        self.set_up(ttl=10)
         gone = next(name for name in self.baton.members if name != self.leader)
         lists = []
         follows = self.subscriber(topics="members")
@@ -138,7 +141,7 @@ class Notifications(ClusterTest):
         self.assertEqual(versions, sorted(set(versions)))
 
     def test_what_is_not_kept_any_more_is_told_anew(self):
-        self.set_up(members=1, member_args=["--watch-history", "64KiB"])
+        self.set_up(members=1, ttl=10, member_args=["--watch-history", "64KiB"])
         self.put(b"k/first")
         early = self.subscriber()
         early.wait("the snapshot is there", lambda s: s.snapshots == 1)

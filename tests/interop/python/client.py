@@ -178,7 +178,8 @@ class Client:
 
     def health_service(self):
         serving = health.HealthCheckResponse.SERVING
-        for service in ("", "baton.v1.KvService", "baton.v1.ClusterMemberService"):
+        for name in ("", "Kv", "ClusterMember", "Cluster", "Notification", "Maintenance"):
+            service = name and f"baton.v1.{name}Service"
             request = health.HealthCheckRequest(service=service)
             check(self.health.Check(request, timeout=SECONDS).status == serving, service)
             stream = self.health.Watch(request, timeout=SECONDS)
