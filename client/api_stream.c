@@ -101,7 +101,7 @@ static struct err take(struct api_stream *s, struct arena *memory)
         e = admit(s, &m);
     if (err_is(&e))
         return e;
-    enum stream_verdict v = stream_resume_take(&s->resume, &m.place, clock_boot_ms(), skip);
+    enum stream_verdict v = stream_resume_take(&s->resume, &m.place, skip);
     if (v == STREAM_BREAK)
         return err_make(ERR_PROTOCOL, "the stream does not go on from what was told before");
     tell_connected(s);
@@ -123,8 +123,9 @@ static struct err hear(struct api_stream *s, struct client_stream *open, bool *d
     struct err e = OK_ERR;
     for (;;) {
         struct arena memory = {0};
-        enum rpc_next next =
-            client_stream_next(open, stream_resume_deadline(&s->resume), &s->message, &e);
+        /* from now on: what the user made of the last message took its time, too */
+        int64_t deadline_ms = clock_boot_ms() + stream_resume_patience_ms(&s->resume);
+        enum rpc_next next = client_stream_next(open, deadline_ms, &s->message, &e);
         if (next == RPC_NEXT_END)
             return err_is(&e) ? e : err_make(ERR_LOST, "the stream was ended by the member");
         e = next == RPC_NEXT_NOTHING ? silence(open) : take(s, &memory);
@@ -147,7 +148,7 @@ static bool run_once(struct api_stream *s)
     s->kind->request(s->owner, &s->resume, &body);
     struct err e = client_stream_open(s->client->calls, s->kind->path, buf_view(&body),
                                       clock_boot_ms() + SEARCH_MS, &open);
-    stream_resume_opened(&s->resume, clock_boot_ms());
+    stream_resume_opened(&s->resume);
     if (!err_is(&e)) {
         show_open(s, open);
         e = hear(s, open, &distrust);

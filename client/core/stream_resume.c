@@ -15,17 +15,16 @@ void stream_resume_close(struct stream_resume *r)
     buf_close(&r->token);
 }
 
-void stream_resume_opened(struct stream_resume *r, int64_t now_ms)
+void stream_resume_opened(struct stream_resume *r)
 {
     r->heard = false;
     r->snapshot = false;
     r->seen_part = 0;
-    r->last_ms = now_ms;
 }
 
-int64_t stream_resume_deadline(const struct stream_resume *r)
+int64_t stream_resume_patience_ms(const struct stream_resume *r)
 {
-    return r->last_ms + (r->heard ? STREAM_SILENCE_MS : STREAM_FIRST_MS);
+    return r->heard ? STREAM_SILENCE_MS : STREAM_FIRST_MS;
 }
 
 static void forget_part(struct stream_resume *r)
@@ -122,11 +121,10 @@ static enum stream_verdict take_progress(struct stream_resume *r, const struct s
 }
 
 enum stream_verdict stream_resume_take(struct stream_resume *r, const struct stream_message *m,
-                                       int64_t now_ms, size_t skip[STREAM_KINDS])
+                                       size_t skip[STREAM_KINDS])
 {
     memset(skip, 0, STREAM_KINDS * sizeof *skip);
     r->heard = true;
-    r->last_ms = now_ms;
     if (!m->more && !m->token.len)
         return break_off(r);
     switch (m->kind) {

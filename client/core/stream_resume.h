@@ -46,7 +46,6 @@ struct stream_resume {
     bool snapshot;             /* in the middle of one */
     int64_t seen_part;         /* the commit that its last message told a part of; 0: none */
     size_t seen[STREAM_KINDS]; /* of that commit */
-    int64_t last_ms;           /* when something came last, or it was opened */
     struct backoff backoff;
 };
 
@@ -56,9 +55,9 @@ void stream_resume_init(struct stream_resume *r, enum stream_start start, int64_
 void stream_resume_close(struct stream_resume *r);
 
 /* A stream was opened that asks for r->start. */
-void stream_resume_opened(struct stream_resume *r, int64_t now_ms);
-/* Until then something has to come, or the stream is given up. */
-int64_t stream_resume_deadline(const struct stream_resume *r);
+void stream_resume_opened(struct stream_resume *r);
+/* How long to wait for what comes next before the stream is given up. */
+int64_t stream_resume_patience_ms(const struct stream_resume *r);
 
 enum stream_verdict {
     STREAM_TELL,  /* all but the first skip[] items of each kind */
@@ -67,7 +66,7 @@ enum stream_verdict {
 };
 /* A message came. The first of a stream says that it is served. */
 enum stream_verdict stream_resume_take(struct stream_resume *r, const struct stream_message *m,
-                                       int64_t now_ms, size_t skip[STREAM_KINDS]);
+                                       size_t skip[STREAM_KINDS]);
 
 /* How a stream, or the search for a leader, ended. */
 enum stream_next {

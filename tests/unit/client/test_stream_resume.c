@@ -13,7 +13,7 @@ static void begin(enum stream_start start)
 {
     stream_resume_close(&r);
     stream_resume_init(&r, start, 0, BYTES_NONE);
-    stream_resume_opened(&r, 1000);
+    stream_resume_opened(&r);
 }
 
 static struct stream_message changes(int64_t revision, size_t items, bool more)
@@ -42,7 +42,7 @@ static struct stream_message progress(int64_t revision)
 
 static enum stream_verdict take(struct stream_message m)
 {
-    return stream_resume_take(&r, &m, 2000, skip);
+    return stream_resume_take(&r, &m, skip);
 }
 
 static void end_with(enum err_code code)
@@ -52,7 +52,7 @@ static void end_with(enum err_code code)
     struct err e = {.code = code};
     rng_seed(&rng, 1);
     assert_int_equal(stream_resume_ended(&r, &e, 0, &rng, &wait_ms), STREAM_AGAIN);
-    stream_resume_opened(&r, 3000);
+    stream_resume_opened(&r);
 }
 
 static void test_the_token_moves_with_whole_commits(void **state)
@@ -144,9 +144,9 @@ static void test_without_a_token_nothing_is_whole(void **state)
 static void test_silence(void **state)
 {
     begin(STREAM_FROM_NOW);
-    assert_int_equal(stream_resume_deadline(&r), 1000 + STREAM_FIRST_MS);
+    assert_int_equal(stream_resume_patience_ms(&r), STREAM_FIRST_MS);
     take(progress(5));
-    assert_int_equal(stream_resume_deadline(&r), 2000 + STREAM_SILENCE_MS);
+    assert_int_equal(stream_resume_patience_ms(&r), STREAM_SILENCE_MS);
 }
 
 static void test_what_ends_it(void **state)
