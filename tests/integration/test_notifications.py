@@ -199,9 +199,15 @@ class Notifications(ClusterTest):
         self.assertEqual(told[1:3], [running, cordoned])
         self.assertEqual((told[3].labels["a"], told[3].slot, told[3].mod_revision), ("b", one.slot, left.revision))
         self.assertEqual(list(everything.workers), [two.id])
+        for number in range(3):
+            self.put(b"large/%d" % number, b"x" * 400000)
         late = self.subscriber()
         late.wait("the snapshot is there", lambda s: s.snapshots == 1)
         self.assertEqual(list(late.workers.values()), [two])
+        self.assertEqual(sorted(late.keys), [b"large/0", b"large/1", b"large/2"])
+        parts = [message for message in late.messages if message.snapshot]
+        self.assertGreater(len(parts), 2)
+        self.assertEqual([message.restart for message in parts], [True] + [False] * (len(parts) - 1))
         self.assertEqual((everything.snapshots, some.snapshots), (1, 1))
 
     def test_what_a_paused_leader_says_late(self):
