@@ -35,14 +35,7 @@ struct top {
     struct buf frame, drawn;
 };
 
-#define LOOK_MIN_MS 200
-#define LOOK_MAX_MS 1000
-
-static int64_t look_ms(void)
-{
-    int64_t ms = interval_ms < LOOK_MAX_MS ? interval_ms : LOOK_MAX_MS;
-    return ms > LOOK_MIN_MS ? ms : LOOK_MIN_MS;
-}
+#define LOOK_MS 1000
 
 /* A list that names a leader only to those who ask an older one goes with why nobody said more. */
 static void keep_last(struct top *t)
@@ -64,7 +57,7 @@ static void keep_last(struct top *t)
 /* Calls are short: while nobody leads, the picture has to move on. */
 static void look(struct cli *cli, struct top *t)
 {
-    struct baton_call brief = {.timeout_ms = look_ms()};
+    struct baton_call brief = {.timeout_ms = LOOK_MS};
     keep_last(t);
     baton_cluster_info(cli->api, &brief, &t->now.info, &t->now.why);
     baton_members(cli->api, &brief, &t->now.members, NULL);
@@ -157,17 +150,18 @@ static void run_plain(struct cli *cli, struct top *t)
 static int run_top(struct cli *cli, char **words, int count)
 {
     struct top t = {.last.at_ms = clock_boot_ms()};
+    bool drawn = terminal_is() && !cli_json(cli);
     interrupt_begin();
-    if (terminal_is() && !cli_json(cli))
+    if (drawn)
         run_on_terminal(cli, &t);
     else
         run_plain(cli, &t);
-    bool led = top_leader_of(&t.now).id != NULL;
+    bool ok = drawn || top_leader_of(&t.now).id;
     keep_last(&t);
     top_sample_close(&t.last);
     buf_close(&t.frame);
     buf_close(&t.drawn);
-    return led ? EXIT_OK : EXIT_UNAVAILABLE;
+    return ok ? EXIT_OK : EXIT_UNAVAILABLE;
 }
 
 const struct command command_top = {
@@ -183,7 +177,7 @@ const struct command command_top = {
         "info; null when nobody could\n"
         "say), per_second (commits, writes, reads, heartbeats, revisions; null when the leader has "
         "just changed). Exit code 4\n"
-        "when nobody led at the end. NO_COLOR is heeded.",
+        "when nobody led in the last view that was printed. NO_COLOR is heeded.",
     .rows = top_rows,
     .row_count = sizeof top_rows / sizeof *top_rows,
     .run = run_top};

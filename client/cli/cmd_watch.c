@@ -113,9 +113,10 @@ static int watch(struct cli *cli, struct baton_watch_options *options)
     baton_watch_close(stream);
     if (w.over)
         return w.code;
-    if (!interrupt_came() && w.trouble.status)
-        return cli_fail_api(&w.trouble);
-    return interrupt_came() ? EXIT_OK : EXIT_UNAVAILABLE;
+    if (interrupt_came())
+        return EXIT_OK;
+    struct err late = err_make(ERR_TIMEOUT, "no connection came about in time");
+    return w.trouble.status ? cli_fail_api(&w.trouble) : cli_fail(&late);
 }
 
 static struct err take_token(struct cli *cli, struct baton_bytes *out)

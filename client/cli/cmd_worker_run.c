@@ -93,6 +93,6 @@ int worker_run(struct cli *cli, const struct baton_worker_spec *spec)
         return cli_fail_api(&err);
     while (!r.over && !interrupt_wait(-1))
         ;
-    baton_worker_close(worker, 0);
+    baton_worker_close(worker, cli->timeout_ms); /* the second interrupt does not wait */
     return r.over ? r.code : EXIT_OK;
 }

@@ -176,7 +176,7 @@ class Commands(ClusterTest):
         for name in list(self.all.members) + ["p1"]:
             self.all.run_script("stop", name)
         self.fails(4, "--timeout", "300ms", "kv", "get", "k", says=self.proxy)
-        self.fails(4, "--timeout", "300ms", "members", says=f"{self.proxy}: cannot connect: Connection refused")
+        self.fails(4, "--timeout", "300ms", "members", says=self.proxy)
         seen = self.ok("status", "--timeout", "300ms", code=4)
         self.assertEqual([s["ok"] for s in seen], [False])
         seen = self.ok("--timeout", "300ms", "bench", "get", "--duration", "200ms", code=4)

@@ -11,6 +11,7 @@ import stubs  # noqa: E402
 from cluster import BIN, ClusterTest, wait_until  # noqa: E402
 
 BATONCTL = os.path.join(BIN, "batonctl")
+SILENT = ("--ttl", "10m")  # for workers that send no heartbeats while a test looks at them
 
 
 class Workers(ClusterTest):
@@ -19,7 +20,8 @@ class Workers(ClusterTest):
         self.all = self.cluster(members=2)
 
     def run_it(self, *words):
-        return subprocess.run([BATONCTL, "--addr", self.all.proxy, *words], capture_output=True, timeout=60)
+        return subprocess.run([BATONCTL, "--addr", self.all.proxy, "--timeout", "60s", *words], capture_output=True,
+                              timeout=90)
 
     def ok(self, *words):
         done = self.run_it("-o", "json", *words)
@@ -45,16 +47,17 @@ class Workers(ClusterTest):
         return [w["id"] for w in self.ok("worker", "list", *words)]
 
     def test_what_operators_do(self):
-        first = self.ok("worker", "add", "compute", "h1:1", "--labels", "zone=a,disk=ssd", "--resources", "cores=8", "--slot")
+        first = self.ok("worker", "add", "compute", "h1:1", "--labels", "zone=a,disk=ssd", "--resources", "cores=8", "--slot",
+                        *SILENT)
         self.assertEqual((first["state"], first["slot"], first["labels"], first["resources"]),
                          ("starting", 0, {"zone": "a", "disk": "ssd"}, {"cores": 8}))
-        again = self.ok("worker", "add", "compute", "h1:1", "--slot")
+        again = self.ok("worker", "add", "compute", "h1:1", "--slot", *SILENT)
         self.assertEqual((again["id"], again["slot"]), (first["id"], 0))
         self.assertGreater(again["incarnation"], first["incarnation"])
         one, incarnation = str(first["id"]), str(again["incarnation"])
         self.fails(1, "worker", "activate", one, str(first["incarnation"]), says="STALE_INCARNATION")
         self.assertEqual(self.ok("worker", "activate", one, incarnation)["state"], "running")
-        two = self.ok("worker", "add", "storage", "h2:1", "--labels", "zone=a")["id"]
+        two = self.ok("worker", "add", "storage", "h2:1", "--labels", "zone=a", *SILENT)["id"]
         self.assertEqual(self.listed(), [first["id"], two])
         self.assertEqual(self.listed("--type", "storage"), [two])
         self.assertEqual(self.listed("--state", "running"), [first["id"]])
@@ -91,7 +94,8 @@ class Workers(ClusterTest):
         """A page ends past 1 MiB: so many labels make several."""
         stub, messages = self.all.stub(self.all.proxy, "Cluster"), stubs.load("baton.v1.cluster_pb2")
         labels = {f"label-{n}": "x" * 250 for n in range(64)}
-        calls = [stub.AddWorker.future(messages.AddWorkerRequest(type="t", addr=f"h{n}:1", labels=labels), timeout=60)
+        calls = [stub.AddWorker.future(messages.AddWorkerRequest(type="t", addr=f"h{n}:1", labels=labels,
+                                                                         ttl_ms=600000), timeout=60)
                  for n in range(90)]
         ids = sorted(call.result().worker.id for call in calls)
         page = stub.ListWorkers(messages.ListWorkersRequest(), timeout=60)
@@ -121,7 +125,7 @@ class Workers(ClusterTest):
         worker.send_signal(signal.SIGTERM)
         out, err = worker.communicate(timeout=60)
         self.assertEqual((worker.returncode, json.loads(out)), (0, {"event": "stop", "reason": "closed"}), err)
-        self.assertEqual(self.listed(), [])
+        wait_until("it has left", lambda: self.listed() == [])
 
 
 if __name__ == "__main__":
