@@ -65,8 +65,9 @@ static void set_slot(struct type *t, uint32_t slot, bool held)
 /* Out of all indexes; the memory stays. */
 static void unlink_entry(struct workers *w, struct entry *e)
 {
-    HASH_DELETE(by_id, w->by_id, e);
-    HASH_DELETE(by_addr, w->by_addr, e);
+    /* The analyser does not know that what is deleted is in the table. */
+    HASH_DELETE(by_id, w->by_id, e);     /* NOLINT(clang-analyzer-core.NullDereference) */
+    HASH_DELETE(by_addr, w->by_addr, e); /* NOLINT(clang-analyzer-core.NullDereference) */
     w->count--;
     w->list[e->at] = w->list[w->count];
     w->list[e->at]->at = e->at;
