@@ -60,8 +60,9 @@ class Exposition(ClusterTest):
                 self.assertGreater(len(rows), 30)
                 self.assertEqual(dict(re.findall(r"(?m)^# TYPE (\w+) (\w+)$", text)), rows)
                 wait_until("each row has a series", lambda n=name, r=rows: self.without_series(cluster, n, r) <= {
-                    # who alone leads nobody is told how far others are behind; no etcd failed
-                    "baton_meta_member_lag_revisions", "baton_meta_etcd_errors_total"})
+                    # who alone leads nobody is told how far others are behind; no etcd failed; nobody works or subscribes
+                    "baton_meta_member_lag_revisions", "baton_meta_etcd_errors_total", "baton_meta_workers",
+                    "baton_meta_worker_slots", "baton_meta_subscribers"})
 
     def without_series(self, cluster, name, rows):
         text = self.metrics(cluster, name)

@@ -7,17 +7,20 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 import interop  # noqa: E402
-from cluster import SOURCE  # noqa: E402
+from cluster import SOURCE, wait_until  # noqa: E402
 
 ADDRESS = "127.0.0.1:5680"  # of the proxy, as the pages have it
 
 
 class Docs(interop.InteropTest):
-    def program(self, page, language, proxy):
-        """The file with the one program in a language that a page shows."""
+    def program(self, page, language, proxy, section=""):
+        """The file with the one program in a language that a page, or a section of it, shows."""
         with open(os.path.join(SOURCE, page), encoding="utf-8") as f:
-            shown = re.findall(rf"^```{language}\n(.*?)^```$", f.read(), re.M | re.S)
-        self.assertEqual(len(shown), 1, f"programs in {language} in {page}")
+            text = f.read()
+        if section:
+            text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+        shown = re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+        self.assertEqual(len(shown), 1, f"programs in {language} in {page}, {section}")
         self.assertIn(ADDRESS, shown[0])
         path = os.path.join(self.workspace(), f"program.{language}")
         with open(path, "w", encoding="utf-8") as f:
@@ -33,13 +36,27 @@ class Docs(interop.InteropTest):
         cluster = self.cluster(members=1)
         stubs = self.workspace()
         interop.run(["bash", "-c", self.stub_command()], cwd=SOURCE, env={**os.environ, "OUT": stubs})
-        for page in ("README.md", "docs/api.md"):
-            program = self.program(page, "python", cluster.proxy)
+        for page, section in (("README.md", ""), ("docs/api.md", "Clients")):
+            program = self.program(page, "python", cluster.proxy, section)
             self.assertEqual(self.output([sys.executable, program], PYTHONPATH=stubs), "hello\n", page)
         program = self.program("docs/api.md", "js", cluster.proxy)
         self.assertEqual(self.output(["node", program], NODE_PATH=interop.node_packages()), "hello\n")
         program = interop.go_program(self.program("docs/api.md", "go", cluster.proxy), self.workspace())
         self.assertEqual(self.output([program]), "hello\n")
+        leader = cluster.wait_leader()[0]
+        for section, metric in (("Watch", "baton_meta_watches"), ("Workers", "baton_meta_heartbeats_total")):
+            self.goes_on(self.program("docs/api.md", "python", cluster.proxy, section), stubs,
+                         lambda m=metric: cluster.metric(leader, m) > 0)
+
+    def goes_on(self, program, stubs, seen):
+        """A program without an end works when its member sees it."""
+        running = subprocess.Popen([sys.executable, program], env={**os.environ, "PYTHONPATH": stubs})
+        try:
+            wait_until(f"{program} is seen", seen)
+            self.assertIsNone(running.poll())
+        finally:
+            running.kill()
+            running.wait()
 
     def stub_command(self):
         """How docs/api.md makes stubs for Python."""
