@@ -487,8 +487,9 @@ struct baton_worker_options {
     /* Work stops this long before others may take over; 0: a tenth of the ttl, at least 100 ms. At
      * most half of the ttl. */
     int64_t margin_ms;
-    /* The worker is registered and active as `self`: the work may be done. Called anew after each
-     * stop that is not the last. */
+    /* The worker is registered and active as `self`: the work may be done, elsewhere, as no
+     * heartbeat is sent and no stop comes while a callback runs. Called anew after each stop that
+     * is not the last. */
     void (*run)(void *user, const struct baton_worker_info *self);
     /* The work has to have stopped when this returns; called once after each `run`. */
     void (*stop)(void *user, enum baton_stop_reason reason);

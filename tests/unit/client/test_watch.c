@@ -11,7 +11,8 @@ struct line {
     int64_t revision;
     size_t events;
     bool restart, more;
-    uint64_t epoch; /* 0: 5 */
+    uint64_t epoch;      /* 0: 5 */
+    const char *cluster; /* NULL: "c" */
 };
 
 #define END(code)                                                                                  \
@@ -40,7 +41,7 @@ static enum err_code tell_line(struct rpc_call *call, size_t i)
     m.revision = l->revision;
     m.restart = l->restart;
     m.more = l->more;
-    m.cluster_id = (char *)"c";
+    m.cluster_id = (char *)(l->cluster ? l->cluster : "c");
     m.epoch = l->epoch ? l->epoch : 5;
     if (!l->more)
         m.resume_token = play_token(l->revision);
@@ -146,6 +147,33 @@ static void what_a_deposed_leader_says_is_not_told(void **state)
     follow(lines, COUNT(lines), "up at3 down ");
 }
 
+static void another_cluster_is_not_told(void **state)
+{
+    static const struct line lines[] = {
+        {.kind = PROGRESS, .revision = 3},
+        {.kind = EVENTS, .revision = 4, .events = 1, .cluster = "d"},
+        END(DRAINING),
+        {.kind = PROGRESS, .revision = 3},
+        {.kind = EVENTS, .revision = 4, .events = 1},
+    };
+    follow(lines, COUNT(lines), "up at3 down up at3 commit4 a whole4 ");
+}
+
+/* The second stream asks behind what was told, the third for all there is. */
+static void what_is_compacted_comes_as_a_snapshot(void **state)
+{
+    static const struct line lines[] = {
+        {.kind = PROGRESS, .revision = 3},
+        {.kind = EVENTS, .revision = 4, .events = 1, .more = true},
+        END(DRAINING),
+        END(COMPACTED),
+        {.kind = SNAPSHOT, .revision = 9, .events = 2, .restart = true},
+        {.kind = EVENTS, .revision = 10, .events = 1},
+    };
+    follow(lines, COUNT(lines), "up at3 commit4 a down up restart9 a b whole9 commit10 a whole10 ");
+    assert_string_equal((char *)play.asked.data, "0 s03 s0 ");
+}
+
 static void what_can_never_be_had_ends_it(void **state)
 {
     static const struct line lines[] = {END(BAD_KEY)};
@@ -170,6 +198,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_commit_that_broke_goes_on, setup, play_end),
         cmocka_unit_test_setup_teardown(a_snapshot_that_broke_begins_anew, setup, play_end),
         cmocka_unit_test_setup_teardown(what_a_deposed_leader_says_is_not_told, setup, play_end),
+        cmocka_unit_test_setup_teardown(another_cluster_is_not_told, setup, play_end),
+        cmocka_unit_test_setup_teardown(what_is_compacted_comes_as_a_snapshot, setup, play_end),
         cmocka_unit_test_setup_teardown(what_can_never_be_had_ends_it, setup, play_end),
         cmocka_unit_test_setup_teardown(options_are_looked_at, setup, play_end),
     };

@@ -137,7 +137,7 @@ static void on_failed(void *user, const struct baton_error *err)
 /* A worker from its opening until this was told, and what its end adds. */
 static void live(const char *told, const char *end)
 {
-    char all[128];
+    char all[128], said[128];
     struct timespec until;
     struct baton_worker_options options = {.spec = {.type = "t", .addr = "a:1"},
                                            .run = on_run,
@@ -153,7 +153,10 @@ static void live(const char *told, const char *end)
     pthread_mutex_unlock(&stage);
     baton_worker_close(worker, 60000);
     snprintf(all, sizeof all, "%s%s", told, end);
-    assert_string_equal((char *)heard.data, all);
+    pthread_mutex_lock(&stage); /* the member's threads write, too */
+    snprintf(said, sizeof said, "%s", (char *)heard.data);
+    pthread_mutex_unlock(&stage);
+    assert_string_equal(said, all);
 }
 
 static void it_runs_and_leaves(void **state)
