@@ -143,6 +143,13 @@ static void read_resource(struct rest *rest, const char *field, struct bytes nam
     };
 }
 
+/* The reader keeps the name of what is bad, which must not be one that is about to go. */
+static void name_lasting(struct field_reader *r, const char *going, const char *lasting)
+{
+    if (r->bad == going)
+        r->bad = lasting;
+}
+
 static void read_field(struct rest *rest, struct bytes field)
 {
     const uint8_t *equals = memchr(field.data, '=', field.len);
@@ -157,8 +164,10 @@ static void read_field(struct rest *rest, struct bytes field)
     }
     if (fits && has_prefix(name, "label.")) {
         read_label(rest, text, name);
+        name_lasting(rest->reader, text, "label");
     } else if (fits && has_prefix(name, "resource.")) {
         read_resource(rest, text, name);
+        name_lasting(rest->reader, text, "resource");
     } else {
         if (rest->others.len)
             buf_byte(&rest->others, ' ');
