@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A watcher lives through faults, for longer than a test may take: checks that it was told everything once and in order, and
-prints what it went through."""
+"""A watcher and a subscriber live through faults, for longer than a test may take: checks that they were told everything once
+and in order, and prints what they went through."""
 import argparse
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A watcher lives through leader kills, handovers and a restart of etcd: no gap, no repeat. BATON_FAULTS=20,5,1 is the long
+"""A watcher and a subscriber live through leader kills, handovers and a restart of etcd: no gap, no repeat. BATON_FAULTS=20,5,1 is the long
 version (kills, transfers, restarts of etcd), which bench/live.py repeats."""
 import os
 import sys

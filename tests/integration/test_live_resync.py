@@ -10,7 +10,7 @@ import heard  # noqa: E402
 import stubs  # noqa: E402
 from cluster import ClusterTest  # noqa: E402
 from failover import sanitized  # noqa: E402
-from listeners import Watcher  # noqa: E402
+from listeners import Subscriber, Watcher  # noqa: E402
 from workload import describe_error  # noqa: E402
 
 PREFIX = "resync/"
@@ -47,7 +47,7 @@ class Away(Listeners):
     def test_compaction_while_away(self):
         """What was missed is kept nowhere: neither in the memory of members, of which there is little, nor in etcd."""
         cluster = self.cluster(ttl=3, member_args=["--watch-history", "64KiB"])
-        listeners = [self.listener(Watcher(cluster.proxy, PREFIX))]
+        listeners = [self.listener(Watcher(cluster.proxy, PREFIX)), self.listener(Subscriber(cluster.proxy, PREFIX))]
         for number in range(20):
             revision = self.put(cluster, f"old/{number}", number)
         for listener in listeners:
@@ -70,7 +70,7 @@ class Away(Listeners):
     def test_etcd_is_compacted_and_nothing_was_missed(self):
         """What the leader still remembers is told as changes, whatever etcd has forgotten; also by the next leader."""
         cluster = self.cluster(ttl=3)
-        listeners = [self.listener(Watcher(cluster.proxy, PREFIX))]
+        listeners = [self.listener(Watcher(cluster.proxy, PREFIX)), self.listener(Subscriber(cluster.proxy, PREFIX))]
         revision = self.put(cluster, "a", 1)
         for listener in listeners:
             listener.wait_told(revision)
@@ -106,9 +106,9 @@ class Stalled(Listeners):
     def test_one_that_does_not_read_is_cut_alone(self):
         cluster = self.cluster(ttl=5, member_args=["--watch-buffer-bytes", str(self.BUFFER_BYTES),
                                                    "--watch-history", "2MiB"])
-        readers = [self.listener(Watcher(cluster.proxy, PREFIX))]
+        readers = [self.listener(Watcher(cluster.proxy, PREFIX)), self.listener(Subscriber(cluster.proxy, PREFIX))]
         name, _ = cluster.wait_leader()
-        stalled = [Watcher(cluster.members[name], PREFIX)]
+        stalled = [Watcher(cluster.members[name], PREFIX), Subscriber(cluster.members[name], PREFIX)]
         calls = []
         for listener in stalled:
             self.addCleanup(listener.channel.close)

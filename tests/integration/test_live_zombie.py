@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "lib"))
 import grpc  # noqa: E402
 import stubs  # noqa: E402
 from cluster import BIN, ClusterTest  # noqa: E402
-from listeners import Watcher  # noqa: E402
+from listeners import Subscriber, Watcher  # noqa: E402
 from workload import describe_error  # noqa: E402
 
 PREFIX = "zombie/"
@@ -62,7 +62,7 @@ class Zombies(ClusterTest):
         cluster = self.cluster(ttl=2)
         path = os.path.join(cluster.directory, "guard")
         name, epoch = cluster.wait_leader()
-        unread = [self.open_unread(kind(cluster.members[name], PREFIX)) for kind in (Watcher,)]
+        unread = [self.open_unread(kind(cluster.members[name], PREFIX)) for kind in (Watcher, Subscriber)]
         prompt = Watcher(cluster.proxy, PREFIX).start().wait_open()
         self.addCleanup(prompt.stop)
         revision = cluster.stub(cluster.proxy).Put(kv.PutRequest(key=b"zombie/a", value=b"1"), timeout=30).revision

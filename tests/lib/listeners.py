@@ -1,12 +1,12 @@
-"""Stock Python clients that listen: they open their stream anew whenever it ends, with the last token, and record all that
-they were told (see heard.py)."""
+"""Stock Python clients that listen, watchers and subscribers: they open their stream anew whenever it ends, with the last
+token, and record all that they were told (see heard.py)."""
 import threading
 
 import grpc
 
 import stubs
 from cluster import channel, wait_until
-from heard import EVENTS, PROGRESS, SNAPSHOT, Key, Told
+from heard import EVENTS, PROGRESS, QUIET, SNAPSHOT, Key, Life, Told
 from workload import describe_error
 
 AGAIN_S = 0.05  # between two openings
@@ -15,6 +15,11 @@ AGAIN_S = 0.05  # between two openings
 def key_of(event):
     kv = event.kv
     return Key(kv.key.decode(), None if event.deleted else int(kv.value), kv.version, kv.mod_revision, event.deleted)
+
+
+def life_of(worker, gone=False, expired=False):
+    return Life(worker.id, worker.incarnation, worker.type, worker.addr, worker.slot if worker.has_slot else None,
+                worker.slot_grant, worker.mod_revision, gone, expired)
 
 
 class Listener:
@@ -96,3 +101,37 @@ class Watcher(Listener):
         return Told(self.streams, kind, message.revision, message.epoch, message.cluster_id,
                     [key_of(event) for event in message.events], (), message.restart, message.more)
 
+
+class Subscriber(Listener):
+    """Of all topics. leaders: (id, epoch) as told; members: the sets of ids as told."""
+
+    def __init__(self, address, *prefixes, kind="test", topics=("MEMBERS", "LEADER", "KEYS"), worker_types=()):
+        super().__init__(address)
+        self.pb = stubs.load("baton.v1.notification_pb2")
+        self.stub = stubs.load("baton.v1.notification_pb2_grpc").NotificationServiceStub(self.channel)
+        self.request = self.pb.SubscribeRequest(
+            kind=kind, topics=[self.pb.Topic.Value("TOPIC_" + topic) for topic in topics],
+            prefixes=[prefix.encode() for prefix in prefixes], worker_types=worker_types)
+        self.leaders, self.members = [], []
+
+    def _open(self):
+        self.request.resume_token = self.token
+        return self.stub.Subscribe(self.request)
+
+    def _read(self, message):
+        if message.HasField("leader") and message.leader.known:
+            self.leaders.append((message.leader.id, message.leader.epoch))
+        if message.HasField("members"):
+            self.members.append({member.id for member in message.members.members})
+        return Told(self.streams, self._kind(message), message.version, message.epoch, message.cluster_id,
+                    [key_of(event) for event in message.keys],
+                    [life_of(event.worker, event.gone, event.expired) for event in message.workers],
+                    message.restart, message.more)
+
+    @staticmethod
+    def _kind(message):
+        if message.snapshot:
+            return SNAPSHOT
+        if message.progress:
+            return PROGRESS
+        return EVENTS if message.keys or message.workers else QUIET

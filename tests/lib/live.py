@@ -1,10 +1,10 @@
-"""A cluster that is used in every way at once while faults strike it: a load of puts, and a watcher; and what must be true
-of all that in the end."""
+"""A cluster that is used in every way at once while faults strike it: a load of puts, a watcher and a subscriber; and what
+must be true of all that in the end."""
 import signal
 
 import heard
 from cluster import wait_until
-from listeners import Watcher
+from listeners import Subscriber, Watcher
 from workload import Load
 
 
@@ -15,7 +15,8 @@ class Live:
         self.cluster, self.faults = cluster, 0
         self.load = Load(cluster.proxy, clients)
         self.prefix = f"load/{self.load.run}/"
-        self.listeners = [Watcher(cluster.proxy, self.prefix)]
+        self.subscriber = Subscriber(cluster.proxy, self.prefix)
+        self.listeners = [Watcher(cluster.proxy, self.prefix), self.subscriber]
 
     def __enter__(self):
         for listener in self.listeners:
@@ -77,7 +78,16 @@ class Live:
             replay = heard.Replay(listener.told)
             of_it = replay.problems + list(heard.check_writes(history, replay)) + list(heard.check_state(replay, stored))
             found += [f"{type(listener).__name__}: {problem}" for problem in of_it]
-        return found
+        return found + self._problems_of_leaders()
+
+    def _problems_of_leaders(self):
+        """As the subscriber was told of them; the first message of each stream repeats the last."""
+        told = self.subscriber.leaders
+        if [epoch for _, epoch in told] != sorted(epoch for _, epoch in told):
+            return [f"leaders were told as {told}"]
+        led = {one.epoch: one.leader_id for one in self.cluster.history()}
+        return [f"{name} was told to lead in epoch {epoch}, {led.get(epoch)} did" for name, epoch in told
+                if led.get(epoch) != name]
 
     def summary(self):
         """Lines for people."""
