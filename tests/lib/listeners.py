@@ -1,4 +1,4 @@
-"""Stock Python clients that listen, watchers and subscribers: they open their stream anew whenever it ends, with the last
+"""Stock Python clients that listen: watchers and subscribers that open their stream anew whenever it ends, with the last
 token, and record all that they were told (see heard.py)."""
 import threading
 
@@ -105,7 +105,7 @@ class Watcher(Listener):
 class Subscriber(Listener):
     """Of all topics. leaders: (id, epoch) as told; members: the sets of ids as told."""
 
-    def __init__(self, address, *prefixes, kind="test", topics=("MEMBERS", "LEADER", "KEYS"), worker_types=()):
+    def __init__(self, address, *prefixes, kind="test", topics=("MEMBERS", "LEADER", "WORKERS", "KEYS"), worker_types=()):
         super().__init__(address)
         self.pb = stubs.load("baton.v1.notification_pb2")
         self.stub = stubs.load("baton.v1.notification_pb2_grpc").NotificationServiceStub(self.channel)
