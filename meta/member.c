@@ -138,9 +138,9 @@ static void stop(struct member *m, int64_t by_ms)
     service_maintenance_stop(m->maintenance);
     service_reflection_free(m->reflection);
     waiting_stop(m->waiting);
+    upkeep_stop(m->upkeep); /* it asks the fan-out */
     fanout_stop(m->fanout);
     service_notification_free(m->notifications);
-    upkeep_stop(m->upkeep);
     replica_free(m->replica);
     workforce_free(m->workforce);
     live_free(m->live);
