@@ -36,15 +36,15 @@ void field_put_i64(struct buf *out, const char *name, int64_t value)
     buf_printf(out, "%lld", (long long)value);
 }
 
-/* What stands up to the next space, and *at behind it; false at the end. */
-static bool next_field(struct bytes text, size_t *at, struct bytes *field)
+bool field_next(struct bytes *rest, struct bytes *field)
 {
-    if (*at >= text.len)
+    if (!rest->len)
         return false;
-    const uint8_t *space = memchr(text.data + *at, ' ', text.len - *at);
-    size_t end = space ? (size_t)(space - text.data) : text.len;
-    *field = bytes_of(text.data + *at, end - *at);
-    *at = end + 1;
+    const uint8_t *space = memchr(rest->data, ' ', rest->len);
+    size_t len = space ? (size_t)(space - rest->data) : rest->len;
+    size_t taken = space ? len + 1 : len;
+    *field = bytes_of(rest->data, len);
+    *rest = bytes_of(rest->data + taken, rest->len - taken);
     return true;
 }
 
@@ -57,9 +57,9 @@ static bool is_named(struct bytes field, const char *name)
 /* The escaped value of the first field with this name. */
 static bool find(struct bytes text, const char *name, struct bytes *value)
 {
-    size_t at = 0, skip = strlen(name) + 1;
+    size_t skip = strlen(name) + 1;
     struct bytes field;
-    while (next_field(text, &at, &field)) {
+    while (field_next(&text, &field)) {
         if (!is_named(field, name))
             continue;
         *value = bytes_of(field.data + skip, field.len - skip);
@@ -84,10 +84,10 @@ static bool is_any(struct bytes field, const char *const *known, size_t count)
 
 bool field_others(struct bytes text, const char *const *known, size_t count, char *out, size_t cap)
 {
-    size_t at = 0, used = 0;
+    size_t used = 0;
     struct bytes field;
     out[0] = 0;
-    while (next_field(text, &at, &field)) {
+    while (field_next(&text, &field)) {
         if (!field.len || is_any(field, known, count))
             continue;
         if (used + field.len + 2 > cap || memchr(field.data, 0, field.len))

@@ -23,6 +23,8 @@ uint64_t field_u64(struct field_reader *r, const char *name, uint64_t min, uint6
 int64_t field_i64(struct field_reader *r, const char *name, int64_t min, int64_t max);
 /* OK, or CORRUPT, which names `bad`; what: "cluster's value", as it stands in etcd. */
 struct err field_verdict(const struct field_reader *r, const char *what);
+/* Takes the next field, name and value as they stand there, from the front; false at the end. */
+bool field_next(struct bytes *rest, struct bytes *field);
 /* Whether there is one, good or bad. */
 bool field_is_there(struct bytes text, const char *name);
 /* All fields but the known ones, as they stand there, into out[cap] with a 0; false when they do

@@ -179,12 +179,9 @@ static void read_rest(struct rest *rest, struct bytes line)
 {
     rest->labels = arena_array(rest->memory, WORKER_LABELS_MAX, sizeof *rest->labels);
     rest->resources = arena_array(rest->memory, WORKER_RESOURCES_MAX, sizeof *rest->resources);
-    while (line.len) {
-        const uint8_t *space = memchr(line.data, ' ', line.len);
-        size_t len = space ? (size_t)(space - line.data) : line.len;
-        read_field(rest, bytes_of(line.data, len));
-        line = space ? behind(line, len + 1) : BYTES_NONE;
-    }
+    struct bytes field;
+    while (field_next(&line, &field))
+        read_field(rest, field);
 }
 
 struct err worker_decode(struct bytes line, struct arena *memory, struct worker *out)
