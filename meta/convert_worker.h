@@ -4,7 +4,7 @@
 #include "common/base/etcd_types.h"
 #include "meta/core/answer.h"
 
-/* ---- mutations: as of convert.h; the ttl of a new worker stays 0 where none is given ---- */
+/* ---- mutations: as of convert.h ---- */
 struct err convert_add_worker(struct bytes body, struct plan_request *out);
 struct err convert_activate_worker(struct bytes body, struct plan_request *out);
 struct err convert_update_worker(struct bytes body, struct plan_request *out);

@@ -244,6 +244,7 @@ static struct err start_replica(struct member *m)
             .max_pending_bytes = o->max_pending_bytes,
             .dedup_bytes = o->dedup_bytes,
             .max_workers = (size_t)o->max_workers,
+            .worker_ttl_ms = o->worker_ttl_ms,
             .max_txn_ops = is_alone(m) ? EMBEDDED_TXN_OPS : o->max_txn_ops});
     if (err_is(&e))
         return e;
@@ -266,9 +267,8 @@ static void serve_workers(struct member *m)
                                           .workforce = m->workforce,
                                           .fanout = m->fanout,
                                           .live = is_alone(m) ? NULL : m->live};
-    service_cluster_methods(&m->workers, m->options->worker_ttl_ms,
-                            m->methods + METHODS - SERVICE_REFLECTION_METHODS -
-                                SERVICE_CLUSTER_METHODS);
+    service_cluster_methods(&m->workers, m->methods + METHODS - SERVICE_REFLECTION_METHODS -
+                                             SERVICE_CLUSTER_METHODS);
 }
 
 static void serve_maintenance(struct member *m)

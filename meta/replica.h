@@ -59,7 +59,8 @@ struct replica_config {
     int64_t max_pending, max_pending_bytes;
     int64_t dedup_bytes;
     size_t max_workers;
-    int64_t max_txn_ops; /* 0: learn it from etcd; needed without */
+    int64_t worker_ttl_ms; /* of workers that name none */
+    int64_t max_txn_ops;   /* 0: learn it from etcd; needed without */
 };
 
 struct err replica_start(struct replica **out, const struct replica_config *cfg);

@@ -184,7 +184,8 @@ bool batch_plan(struct replica *r, int64_t now_ms)
     struct plan_limits limits = {.max_ops = (size_t)r->max_txn_ops - BATCH_FENCE_OPS,
                                  .max_bytes = BATCH_BYTES,
                                  .no_puts = err_is(&r->no_puts) ? &r->no_puts : NULL,
-                                 .max_workers = r->cfg.max_workers};
+                                 .max_workers = r->cfg.max_workers,
+                                 .worker_ttl_ms = (uint64_t)r->cfg.worker_ttl_ms};
     struct store_snapshot *snap = store_snapshot_open(r->cfg.store);
     struct plan_view view = store_view(snap);
     view.workers = r->workforce ? workforce_table(r->workforce) : NULL;

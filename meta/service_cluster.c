@@ -3,26 +3,10 @@
 #include "meta/service_cluster_parts.h"
 #include <string.h>
 
-/* Of a worker that asks for none. Written once, before the server runs. */
-static uint64_t default_ttl_ms;
-
-static struct err decode_add(struct bytes body, struct plan_request *out)
-{
-    struct err e = convert_add_worker(body, out);
-    if (err_is(&e) || out->worker->ttl_ms)
-        return e;
-    struct request_worker *w = arena_alloc(&out->memory, sizeof *w);
-    *w = *out->worker;
-    w->ttl_ms = default_ttl_ms;
-    out->worker = w;
-    return e;
-}
-
-void service_cluster_methods(struct service_cluster *s, int64_t ttl_ms,
+void service_cluster_methods(struct service_cluster *s,
                              struct rpc_method methods[SERVICE_CLUSTER_METHODS])
 {
-    default_ttl_ms = (uint64_t)ttl_ms;
-    s->add = (struct lead_mutation){s->lead, decode_add, convert_worker_answer};
+    s->add = (struct lead_mutation){s->lead, convert_add_worker, convert_worker_answer};
     s->activate = (struct lead_mutation){s->lead, convert_activate_worker, convert_worker_answer};
     s->update = (struct lead_mutation){s->lead, convert_update_worker, convert_worker_answer};
     s->remove = (struct lead_mutation){s->lead, convert_delete_worker, convert_worker_answer};

@@ -19,6 +19,5 @@ struct service_cluster {
     struct lead_mutation add, activate, update, remove;
 };
 
-/* ttl_ms: of workers that name none; of the process. */
-void service_cluster_methods(struct service_cluster *s, int64_t ttl_ms,
+void service_cluster_methods(struct service_cluster *s,
                              struct rpc_method methods[SERVICE_CLUSTER_METHODS]);

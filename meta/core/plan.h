@@ -29,6 +29,7 @@ struct plan_limits {
     /* Not NULL: requests that would put a key are refused with it; what only deletes is not. */
     const struct err *no_puts;
     size_t max_workers;
+    uint64_t worker_ttl_ms; /* of workers that name none */
 };
 
 enum plan_verdict {

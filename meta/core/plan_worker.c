@@ -247,7 +247,7 @@ static enum plan_verdict register_worker(struct plan_run *r, const struct worker
     }
     w->incarnation = ++r->counters.incarnation;
     w->running = false;
-    w->ttl_ms = q->ttl_ms;
+    w->ttl_ms = q->ttl_ms ? q->ttl_ms : r->batch->limits.worker_ttl_ms;
     grant_slot(r);
     enum plan_verdict verdict = merge(r);
     return verdict == PLAN_TAKEN ? write_worker(r, &before) : verdict;

@@ -52,7 +52,7 @@ struct request_worker {
     uint64_t id, incarnation; /* all but ADD; incarnation 0: whichever it is */
     struct bytes type, addr;  /* ADD */
     bool slot;                /* ADD: wants one */
-    uint64_t ttl_ms;          /* ADD; filled in, never 0 */
+    uint64_t ttl_ms;          /* ADD; 0: the planner's */
     /* ADD, and UPDATE: what is set */
     const struct worker_label *labels;
     size_t label_count;
