@@ -53,17 +53,30 @@ static void answer(struct service_cluster *s, struct rpc_call *call, uint64_t ep
     buf_close(&message);
 }
 
+/* The end may have been settled meanwhile: then the answer is as of any heartbeat. */
+static enum workforce_beat wait_for_end(struct service_cluster *s, struct rpc_call *call,
+                                        uint64_t epoch, uint64_t confirmed,
+                                        const struct heartbeat *h, struct worker_seat *seat)
+{
+    struct waiting_beat *w = mem_alloc(sizeof *w);
+    *w = (struct waiting_beat){{.again = beat_again}, s, call, confirmed};
+    enum workforce_beat said =
+        workforce_beat(s->workforce, epoch, h->id, h->incarnation, &w->waiter, seat);
+    if (said != BEAT_WAITS)
+        free(w);
+    return said;
+}
+
 static void beat(struct service_cluster *s, struct rpc_call *call, uint64_t epoch,
                  uint64_t confirmed, const struct heartbeat *h)
 {
     struct worker_seat seat;
-    struct waiting_beat *w = mem_alloc(sizeof *w);
-    *w = (struct waiting_beat){{.again = beat_again}, s, call, confirmed};
     enum workforce_beat said =
-        workforce_beat(s->workforce, epoch, h->id, h->incarnation, &w->waiter, &seat);
+        workforce_beat(s->workforce, epoch, h->id, h->incarnation, NULL, &seat);
+    if (said == BEAT_WAITS)
+        said = wait_for_end(s, call, epoch, confirmed, h, &seat);
     if (said == BEAT_WAITS)
         return;
-    free(w);
     meta_count_heartbeat(said);
     if (said == BEAT_OK) {
         answer(s, call, epoch, &seat);
@@ -175,35 +188,51 @@ static void stream_beat_again(struct workforce_waiter *waiter)
     free(w);
 }
 
-/* Answers one heartbeat and asks for the next, or has to wait with that. */
-static void stream_beat(struct beat_stream *b, const struct heartbeat *h)
+/* As wait_for_end, for a stream whose lock is held; the waiter holds on to the stream. */
+static enum workforce_beat stream_wait_for_end(struct beat_stream *b, uint64_t epoch,
+                                               const struct heartbeat *h, struct worker_seat *seat)
 {
-    struct service_cluster *s = b->service;
-    struct worker_seat seat;
-    struct err e = OK_ERR;
     struct waiting_stream *w = mem_alloc(sizeof *w);
     *w = (struct waiting_stream){{.again = stream_beat_again}, b, *h};
-    pthread_mutex_lock(&b->lock);
-    b->refs++; /* the waiter's */
-    uint64_t epoch = b->ended ? 0 : board_read_epoch(s->lead->board);
     enum workforce_beat said =
-        epoch ? workforce_beat(s->workforce, epoch, h->id, h->incarnation, &w->waiter, &seat)
-              : BEAT_NOT_LED;
-    bool waits = said == BEAT_WAITS;
-    if (said == BEAT_NOT_LED)
-        e = no_beat(said, h);
-    else if (!waits)
-        e = say(b, h, said, &seat);
-    if (!waits && !err_is(&e))
+        workforce_beat(b->service->workforce, epoch, h->id, h->incarnation, &w->waiter, seat);
+    if (said == BEAT_WAITS)
+        b->refs++;
+    else
+        free(w);
+    return said;
+}
+
+/* Answers one heartbeat and asks for the next, or has to wait with that. */
+static struct err stream_answer(struct beat_stream *b, const struct heartbeat *h,
+                                enum workforce_beat *said)
+{
+    struct worker_seat seat;
+    uint64_t epoch = b->ended ? 0 : board_read_epoch(b->service->lead->board);
+    *said = BEAT_NOT_LED;
+    if (epoch)
+        *said = workforce_beat(b->service->workforce, epoch, h->id, h->incarnation, NULL, &seat);
+    if (*said == BEAT_WAITS)
+        *said = stream_wait_for_end(b, epoch, h, &seat);
+    if (*said == BEAT_WAITS)
+        return OK_ERR;
+    struct err e = *said == BEAT_NOT_LED ? no_beat(*said, h) : say(b, h, *said, &seat);
+    if (!err_is(&e))
         rpc_stream_receive(b->call);
+    return e;
+}
+
+/* The caller holds on to the stream. */
+static void stream_beat(struct beat_stream *b, const struct heartbeat *h)
+{
+    enum workforce_beat said;
+    pthread_mutex_lock(&b->lock);
+    struct err e = stream_answer(b, h, &said);
     pthread_mutex_unlock(&b->lock);
-    if (waits)
-        return;
-    free(w);
-    meta_count_heartbeat(said);
+    if (said != BEAT_WAITS)
+        meta_count_heartbeat(said);
     if (err_is(&e))
         end_stream(b, &e);
-    let_go(b);
 }
 
 static void on_request(struct beat_stream *b)

@@ -192,8 +192,10 @@ static enum workforce_beat beat(struct workforce *f, uint64_t id, uint64_t incar
     case WORKER_BEAT_STALE:
         return BEAT_STALE;
     case WORKER_BEAT_WAITS:
-        waiter->next = f->waiters;
-        f->waiters = waiter;
+        if (waiter) {
+            waiter->next = f->waiters;
+            f->waiters = waiter;
+        }
         return BEAT_WAITS;
     }
     return BEAT_UNKNOWN;

@@ -40,10 +40,10 @@ enum workforce_beat {
     BEAT_OK,
     BEAT_UNKNOWN,
     BEAT_STALE,
-    BEAT_WAITS,   /* `again` will be called, and owns the waiter */
+    BEAT_WAITS,   /* its end is being committed; a waiter's `again` will be called, and owns it */
     BEAT_NOT_LED, /* the leadership of this epoch is over here, or has not begun */
 };
-/* *seat: of BEAT_OK. */
+/* *seat: of BEAT_OK. waiter NULL: whoever has to wait comes again with one. */
 enum workforce_beat workforce_beat(struct workforce *f, uint64_t epoch, uint64_t id,
                                    uint64_t incarnation, struct workforce_waiter *waiter,
                                    struct worker_seat *seat);
