@@ -1,5 +1,4 @@
 /* What there is: workers one by one, and the cluster at a glance. */
-#include "common/base/mem.h"
 #include "meta/board.h"
 #include "meta/convert_worker.h"
 #include "meta/fanout.h"
@@ -9,7 +8,6 @@
 #include "meta/service_cluster_parts.h"
 #include "meta/store.h"
 #include "meta/workforce.h"
-#include <stdlib.h>
 
 enum { PAGE_BYTES = 1024 * 1024, TYPES_MAX = 1000 };
 
@@ -30,11 +28,18 @@ static struct store_snapshot *open_state(struct service_cluster *s, struct rpc_c
 struct page {
     struct service_cluster *service;
     const struct worker_filter *filter;
-    struct arena memory;
-    Baton__V1__Worker **workers;
-    size_t count, cap, bytes;
+    struct arena memory; /* of the worker at hand */
+    struct buf *out;
+    size_t count;
     bool more;
 };
+
+/* Messages one behind the other are one message with all their workers. */
+static void append(struct page *p, const Baton__V1__ListWorkersResponse *m)
+{
+    buf_reserve(p->out, baton__v1__list_workers_response__get_packed_size(m));
+    p->out->len += baton__v1__list_workers_response__pack(m, p->out->data + p->out->len);
+}
 
 static bool has_label(const struct worker *w, const struct worker_label *wanted)
 {
@@ -65,16 +70,15 @@ static void add_to_page(struct page *p, const struct worker *w, const struct etc
     workforce_look(p->service->workforce, w->id, w->incarnation, &expiring, &silent_ms);
     if (!is_wanted(p->filter, w, expiring))
         return;
-    if (p->count == p->cap) {
-        p->cap = p->cap ? p->cap * 2 : 64;
-        p->workers = mem_resize(p->workers, p->cap * sizeof *p->workers);
-    }
+    Baton__V1__ListWorkersResponse one = BATON__V1__LIST_WORKERS_RESPONSE__INIT;
     Baton__V1__Worker *m = convert_worker(w, kv, &p->memory);
     m->silent_ms = silent_ms;
     if (expiring)
         m->state = BATON__V1__WORKER_STATE__WORKER_STATE_EXPIRING;
-    p->workers[p->count++] = m;
-    p->bytes += baton__v1__worker__get_packed_size(m);
+    one.n_workers = 1;
+    one.workers = &m;
+    append(p, &one);
+    p->count++;
 }
 
 static bool look_at_worker(void *arg, const struct etcd_kv *kv)
@@ -84,30 +88,27 @@ static bool look_at_worker(void *arg, const struct etcd_kv *kv)
     uint64_t id;
     if (!worker_key_id(kv->key, &id))
         return true;
-    p->more = p->count == p->filter->limit || p->bytes > PAGE_BYTES;
+    p->more = p->count == p->filter->limit || p->out->len > PAGE_BYTES;
     if (p->more)
         return false;
     struct err e = worker_decode(kv->value, &p->memory, &w);
     if (!err_is(&e))
         add_to_page(p, &w, kv);
+    arena_clear(&p->memory);
     return true;
 }
 
 static void list(struct service_cluster *s, struct store_snapshot *snap,
                  const struct worker_filter *filter, struct buf *out)
 {
-    struct page p = {.service = s, .filter = filter};
+    struct page p = {.service = s, .filter = filter, .out = out};
     char from[WORKER_KEY_DIGITS + 1];
     worker_key(from, filter->after_id + (filter->after_id < UINT64_MAX));
     store_workers(snap, bytes_str(from), look_at_worker, &p);
     Baton__V1__ListWorkersResponse m = BATON__V1__LIST_WORKERS_RESPONSE__INIT;
     m.revision = store_revision(snap);
-    m.n_workers = p.count;
-    m.workers = p.workers;
     m.more = p.more;
-    buf_reserve(out, baton__v1__list_workers_response__get_packed_size(&m));
-    out->len = baton__v1__list_workers_response__pack(&m, out->data);
-    free(p.workers);
+    append(&p, &m);
     arena_close(&p.memory);
 }
 
