@@ -142,10 +142,17 @@ struct err store_reindex(struct store *s)
 
 /* ---- one revision ---- */
 
+/* Keys that readers follow, with their revisions. */
+struct table {
+    MDB_dbi dbi;
+    const char *folder; /* below state/ */
+    MDB_cursor *cursor; /* opened when it is needed */
+};
+
 struct apply {
     struct store *s;
     MDB_txn *txn;
-    MDB_cursor *kv, *workers;
+    struct table kv, workers;
     struct store_head head; /* as it will be */
 };
 
@@ -160,9 +167,14 @@ static struct err senseless(struct bytes key, const char *why)
                     (const char *)key.data, why);
 }
 
+static int open_table(const struct apply *a, struct table *t)
+{
+    return t->cursor ? 0 : mdb_cursor_open(a->txn, t->dbi, &t->cursor);
+}
+
 /* Revisions follow from what is there: a key changes once in a commit. etcd's own, when they came
  * with the event, must be the same, or this copy has gone astray. */
-static struct err put_kv(struct apply *a, MDB_cursor *into, struct bytes key,
+static struct err put_kv(struct apply *a, struct table *into, struct bytes key,
                          const struct etcd_kv *said)
 {
     MDB_val at = store_val(key), old;
@@ -170,7 +182,10 @@ static struct err put_kv(struct apply *a, MDB_cursor *into, struct bytes key,
                          .create_revision = a->head.revision,
                          .mod_revision = a->head.revision,
                          .version = 1};
-    int rc = mdb_cursor_get(into, &at, &old, MDB_SET);
+    int rc = open_table(a, into);
+    if (rc)
+        return failed(a, rc);
+    rc = mdb_cursor_get(into->cursor, &at, &old, MDB_SET);
     if (rc == 0) {
         struct etcd_kv before;
         store_decode_kv(at, old, &before);
@@ -182,34 +197,31 @@ static struct err put_kv(struct apply *a, MDB_cursor *into, struct bytes key,
     if (said->version &&
         (said->version != kv.version || said->create_revision != kv.create_revision))
         return senseless(said->key, "its version is not the one that follows from the copy");
-    ring_draft_add(&a->s->changes, into == a->kv ? "kv/" : "workers/", key, &kv);
-    return failed(a, store_put_kv(a->s, into, key, &kv));
+    ring_draft_add(&a->s->changes, into->folder, key, &kv);
+    return failed(a, store_put_kv(a->s, into->cursor, key, &kv));
 }
 
-static struct err put_worker(struct apply *a, struct bytes key, const struct etcd_kv *said)
-{
-    int rc = a->workers ? 0 : mdb_cursor_open(a->txn, a->s->workers, &a->workers);
-    return rc ? failed(a, rc) : put_kv(a, a->workers, key, said);
-}
-
-static struct err delete_kv(struct apply *a, MDB_dbi from, struct bytes key)
+static struct err delete_kv(struct apply *a, const struct table *from, struct bytes key)
 {
     MDB_val at = store_val(key);
-    int rc = mdb_del(a->txn, from, &at, NULL);
+    int rc = mdb_del(a->txn, from->dbi, &at, NULL);
     if (rc == 0)
-        ring_draft_add(&a->s->changes, from == a->s->kv ? "kv/" : "workers/", key, NULL);
+        ring_draft_add(&a->s->changes, from->folder, key, NULL);
     return failed(a, rc == MDB_NOTFOUND ? 0 : rc);
 }
 
 static struct err delete_kv_range(struct apply *a, struct bytes start, struct bytes end)
 {
     MDB_val key = store_val(start), value;
-    int rc = mdb_cursor_get(a->kv, &key, &value, start.len ? MDB_SET_RANGE : MDB_FIRST);
+    struct table *from = &a->kv;
+    int rc = open_table(a, from);
+    if (rc == 0)
+        rc = mdb_cursor_get(from->cursor, &key, &value, start.len ? MDB_SET_RANGE : MDB_FIRST);
     while (rc == 0 && (end.len == 0 || bytes_compare(store_bytes(key), end) < 0)) {
-        ring_draft_add(&a->s->changes, "kv/", store_bytes(key), NULL);
-        rc = mdb_cursor_del(a->kv, 0);
+        ring_draft_add(&a->s->changes, from->folder, store_bytes(key), NULL);
+        rc = mdb_cursor_del(from->cursor, 0);
         if (rc == 0)
-            rc = mdb_cursor_get(a->kv, &key, &value, MDB_NEXT);
+            rc = mdb_cursor_get(from->cursor, &key, &value, MDB_NEXT);
     }
     return failed(a, rc == MDB_NOTFOUND ? 0 : rc);
 }
@@ -238,9 +250,9 @@ static struct err apply_put(struct apply *a, const struct etcd_kv *kv)
     case STORE_COMMIT:
         return put_meta(a, "record", kv->value);
     case STORE_KV:
-        return put_kv(a, a->kv, to.rest, kv);
+        return put_kv(a, &a->kv, to.rest, kv);
     case STORE_WORKER:
-        return put_worker(a, to.rest, kv);
+        return put_kv(a, &a->workers, to.rest, kv);
     case STORE_HISTORY: {
         MDB_val key = store_val(to.rest), value = store_val(kv->value);
         return failed(a, mdb_put(a->txn, a->s->history, &key, &value, 0));
@@ -264,9 +276,9 @@ static struct err apply_delete(struct apply *a, struct bytes full_key)
         return senseless(full_key, "not below the state's prefix");
     switch (from.place) {
     case STORE_KV:
-        return delete_kv(a, a->s->kv, from.rest);
+        return delete_kv(a, &a->kv, from.rest);
     case STORE_WORKER:
-        return delete_kv(a, a->s->workers, from.rest);
+        return delete_kv(a, &a->workers, from.rest);
     case STORE_HISTORY: {
         MDB_val key = store_val(from.rest);
         int rc = mdb_del(a->txn, a->s->history, &key, NULL);
@@ -306,14 +318,14 @@ static struct err apply_op(struct apply *a, const struct etcd_op *op)
 
 static struct err apply_begin(struct apply *a, struct store *s, int64_t revision)
 {
-    *a = (struct apply){.s = s};
+    *a = (struct apply){.s = s,
+                        .kv = {.dbi = s->kv, .folder = "kv/"},
+                        .workers = {.dbi = s->workers, .folder = "workers/"}};
     ring_draft_clear(&s->changes);
     int rc = mdb_txn_begin(s->env, NULL, 0, &a->txn);
     if (rc)
         return failed(a, rc);
     rc = store_get_head(s, a->txn, &a->head);
-    if (rc == 0)
-        rc = mdb_cursor_open(a->txn, s->kv, &a->kv);
     if (rc)
         return failed(a, rc);
     if (revision <= a->head.revision)
@@ -339,10 +351,10 @@ static struct err commit(struct apply *a)
 /* Commits, or undoes everything when e says so. */
 static struct err apply_end(struct apply *a, struct err e)
 {
-    if (a->kv)
-        mdb_cursor_close(a->kv);
-    if (a->workers)
-        mdb_cursor_close(a->workers);
+    if (a->kv.cursor)
+        mdb_cursor_close(a->kv.cursor);
+    if (a->workers.cursor)
+        mdb_cursor_close(a->workers.cursor);
     if (a->txn && !err_is(&e))
         e = failed(a, store_put_head(a->s, a->txn, &a->head));
     if (a->txn && !err_is(&e))

@@ -60,19 +60,15 @@ static int load_meta(struct store *s, MDB_txn *txn, const struct store_key *to,
     return store_put_head(s, txn, &head);
 }
 
-static int load_worker(struct store *s, MDB_txn *txn, struct bytes key, const struct etcd_kv *kv)
-{
-    MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, s->workers, &cursor);
-    if (rc)
-        return rc;
-    rc = store_put_kv(s, cursor, key, kv);
-    mdb_cursor_close(cursor);
-    return rc;
-}
+/* A page of a listing on its way into the tables that have a cursor. */
+struct load {
+    MDB_txn *txn;
+    MDB_cursor *kv, *workers;
+};
 
-static int load_one(struct store *s, MDB_txn *txn, MDB_cursor *cursor, const struct etcd_kv *kv)
+static int load_one(struct store *s, const struct load *l, const struct etcd_kv *kv)
 {
+    MDB_txn *txn = l->txn;
     struct store_key to;
     if (!store_route(s, kv->key, &to))
         return MDB_BAD_VALSIZE;
@@ -81,9 +77,9 @@ static int load_one(struct store *s, MDB_txn *txn, MDB_cursor *cursor, const str
     case STORE_FLOOR:
         return load_meta(s, txn, &to, kv);
     case STORE_KV:
-        return store_put_kv(s, cursor, to.rest, kv);
+        return store_put_kv(s, l->kv, to.rest, kv);
     case STORE_WORKER:
-        return load_worker(s, txn, to.rest, kv);
+        return store_put_kv(s, l->workers, to.rest, kv);
     case STORE_HISTORY: {
         MDB_val key = store_val(to.rest), value = store_val(kv->value);
         return mdb_put(txn, s->history, &key, &value, 0);
@@ -100,17 +96,20 @@ static int load_one(struct store *s, MDB_txn *txn, MDB_cursor *cursor, const str
 
 struct err store_load_put(struct store *s, const struct etcd_kv *kvs, size_t count)
 {
-    MDB_txn *txn;
-    MDB_cursor *cursor = NULL;
+    struct load l = {0};
     size_t i = 0;
-    int rc = begin(s, &txn);
+    int rc = begin(s, &l.txn);
     if (rc == 0)
-        rc = mdb_cursor_open(txn, s->kv, &cursor);
+        rc = mdb_cursor_open(l.txn, s->kv, &l.kv);
+    if (rc == 0)
+        rc = mdb_cursor_open(l.txn, s->workers, &l.workers);
     for (; i < count && rc == 0; i++)
-        rc = load_one(s, txn, cursor, &kvs[i]);
-    if (cursor)
-        mdb_cursor_close(cursor);
-    rc = finish(txn, rc);
+        rc = load_one(s, &l, &kvs[i]);
+    if (l.kv)
+        mdb_cursor_close(l.kv);
+    if (l.workers)
+        mdb_cursor_close(l.workers);
+    rc = finish(l.txn, rc);
     if (rc == MDB_BAD_VALSIZE && i > 0)
         return err_make(ERR_PROTOCOL, "key %.*s: its value makes no sense",
                         kvs[i - 1].key.len < 120 ? (int)kvs[i - 1].key.len : 120,
